@@ -1,0 +1,2 @@
+//! Operations, by family.
+pub mod elementwise;

@@ -1,0 +1,228 @@
+//! What a Program becomes before a device sees it: a list of kernels over numbered values.
+//!
+//! Everything in this folder is a pure function of plain data; it is tested without arrays and without a
+//! device. A plan holds no sizes, no run-time words and no buffers: the binder takes those from the nodes of
+//! each run, so that one plan serves every length of a growing cache and every value of a learning rate.
+
+use crate::ops::elementwise::{BinaryOp, UnaryOp};
+use crate::primitive::{Op, ReduceOp, View};
+use oxmlx_types::{Dtype, Stream};
+
+/// Number of a value (an array) inside one Program or plan.
+pub type ValueId = u32;
+/// Number of a register inside one group.
+pub type Reg = u16;
+
+/// A Program's kernels in the order in which they run.
+#[derive(Debug)]
+pub struct Plan {
+    /// Kernels and views, in order.
+    pub steps: Vec<Step>,
+    /// Where each value lives; indexed by [`ValueId`].
+    pub homes: Vec<Home>,
+    /// Element type of each value.
+    pub dtypes: Vec<Dtype>,
+    /// For arena values: the steps between which the memory is theirs, first and last inclusive.
+    pub lives: Vec<(u32, u32)>,
+    /// Values handed to the caller, in the Program's order of kept values.
+    pub outputs: Vec<ValueId>,
+    /// (leaf, output): the output may take the leaf's buffer if nobody else owns it.
+    pub aliases: Vec<(ValueId, ValueId)>,
+    /// Runs of steps on one stream, in order.
+    pub segments: Vec<Segment>,
+    /// Values that are read from the parameter block: (value, first word).
+    pub immediates: Vec<(ValueId, u32)>,
+}
+
+/// A run of steps on one stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Segment {
+    /// The stream.
+    pub stream: Stream,
+    /// First step.
+    pub begin: u32,
+    /// One past the last step.
+    pub end: u32,
+    /// Earlier segments, on other streams, whose events this one waits for.
+    pub waits: Vec<u32>,
+}
+
+/// Where a value's elements are during a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Home {
+    /// Nowhere: it lives in a group's registers only, or was simplified away.
+    Nowhere,
+    /// The buffer of the Program's n-th leaf.
+    Leaf(u32),
+    /// The parameter block, at this word.
+    Param(u32),
+    /// The arena, while it lives.
+    Arena,
+    /// A buffer of its own, handed to the caller: the n-th kept value.
+    Output(u32),
+    /// Another value's buffer, read through the view of the step that defines this value.
+    ViewOf(ValueId),
+    /// Exactly another value.
+    Same(ValueId),
+}
+
+/// One entry of a plan.
+#[derive(Debug)]
+pub enum Step {
+    /// Nothing to run: the binder derives `out`'s layout from `input`'s.
+    View {
+        /// The view.
+        view: View,
+        /// Read value.
+        input: ValueId,
+        /// Defined value.
+        out: ValueId,
+        /// First run-time word (slice starts) in the parameter block.
+        params: u32,
+    },
+    /// One fused kernel.
+    Group(Group),
+    /// One structured kernel.
+    Op {
+        /// What it does.
+        op: Op,
+        /// Read values.
+        inputs: Vec<ValueId>,
+        /// Written value.
+        out: ValueId,
+        /// First run-time word in the parameter block.
+        params: u32,
+    },
+    /// A reduction along axes that are not the last ones (those are groups).
+    Reduce {
+        /// How elements are combined.
+        op: ReduceOp,
+        /// Reduced axes, ascending.
+        axes: crate::primitive::Axes,
+        /// Read value.
+        input: ValueId,
+        /// Written value.
+        out: ValueId,
+    },
+}
+
+impl Step {
+    /// Values that this step reads, in order.
+    pub fn inputs(&self) -> Vec<ValueId> {
+        match self {
+            Step::View { input, .. } | Step::Reduce { input, .. } => vec![*input],
+            Step::Op { inputs, .. } => inputs.clone(),
+            Step::Group(g) => g.inputs.iter().map(|i| i.value).collect(),
+        }
+    }
+
+    /// Values that this step defines.
+    pub fn outputs(&self) -> Vec<ValueId> {
+        match self {
+            Step::View { out, .. } | Step::Reduce { out, .. } | Step::Op { out, .. } => vec![*out],
+            Step::Group(g) => g.outputs.iter().map(|o| o.value).collect(),
+        }
+    }
+}
+
+/// How many elements of the group's domain a register holds one of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Extent {
+    /// One for the whole kernel.
+    One,
+    /// One a row.
+    Row,
+    /// One an element of the domain.
+    Full,
+}
+
+/// A chain of element-wise operations, with reductions along rows, that runs as one kernel.
+///
+/// The domain is a shape of `rows x row_len`: the lengths of its last `row_axes` axes multiply to `row_len`,
+/// the others to `rows`. A pointwise group has `row_axes == 0` and no row registers. Registers are in static
+/// single assignment; each register has one dtype and one extent. Every result is rounded to its register's
+/// dtype, so that fused and unfused runs give the same bits.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// A value (input or output of the group, or a member) whose shape is the domain.
+    pub domain: ValueId,
+    /// How many trailing axes make up a row; 0 for a pointwise group.
+    pub row_axes: u8,
+    /// Registers, by number.
+    pub regs: Vec<RegInfo>,
+    /// Loads, in order of their registers: input i fills register i.
+    pub inputs: Vec<GroupInput>,
+    /// The program.
+    pub instrs: Vec<Instr>,
+    /// Stores.
+    pub outputs: Vec<GroupOutput>,
+    /// Whether a register of extent Row, made by a reduction, is used by an instruction of extent Full: then
+    /// a row must stay in scratch memory until its reduction is known.
+    pub respreads: bool,
+}
+
+/// Type and extent of a register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RegInfo {
+    /// Element type.
+    pub dtype: Dtype,
+    /// How many there are.
+    pub extent: Extent,
+}
+
+/// One operand of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupInput {
+    /// The value. With extent Full its layout broadcasts to the domain; with extent Row it broadcasts to the
+    /// domain with rows of length 1 (its own shape may lack the row axes altogether); with extent One it has
+    /// one element.
+    pub value: ValueId,
+}
+
+/// One result of a group, written row-major.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupOutput {
+    /// From this register.
+    pub reg: Reg,
+    /// To this value.
+    pub value: ValueId,
+}
+
+/// One operation of a group. Operands may have smaller extents than the result: a row's value, or the one
+/// value, stands for each element.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Instr {
+    /// `dst = op(src)`; the operand's dtype is the source register's.
+    Unary { op: UnaryOp, src: Reg, dst: Reg },
+    /// `dst = op(a, b)`; a and b have one dtype.
+    Binary { op: BinaryOp, a: Reg, b: Reg, dst: Reg },
+    /// `dst = cond ? a : b`.
+    Select { cond: Reg, a: Reg, b: Reg, dst: Reg },
+    /// `dst = src`, converted to dst's dtype.
+    Cast { src: Reg, dst: Reg },
+    /// `dst` (extent Row) `= op over the row of src` (extent Full, same dtype).
+    Reduce { op: ReduceOp, src: Reg, dst: Reg },
+}
+
+impl Instr {
+    /// The written register.
+    pub fn dst(&self) -> Reg {
+        match *self {
+            Instr::Unary { dst, .. }
+            | Instr::Binary { dst, .. }
+            | Instr::Select { dst, .. }
+            | Instr::Cast { dst, .. }
+            | Instr::Reduce { dst, .. } => dst,
+        }
+    }
+
+    /// The read registers.
+    pub fn srcs(&self) -> smallvec::SmallVec<[Reg; 3]> {
+        match *self {
+            Instr::Unary { src, .. } | Instr::Cast { src, .. } | Instr::Reduce { src, .. } => smallvec::smallvec![src],
+            Instr::Binary { a, b, .. } => smallvec::smallvec![a, b],
+            Instr::Select { cond, a, b, .. } => smallvec::smallvec![cond, a, b],
+        }
+    }
+}
