@@ -2,8 +2,8 @@
 //!
 //! **Only structural parameters live in these enums.** Equality and hashing are derived, and they are the
 //! level-1 plan key: two nodes with equal primitives run the same kernel. What changes from call to call
-//! lives in the node's [`Params`] instead: *sizes* (part of the level-2 key) and *values* (part of no key;
-//! they reach the kernel through the parameter block). Lengths of outputs are in the output's shape.
+//! is elsewhere: *sizes* are the shapes of operands and outputs (the level-2 key), *values* are the node's
+//! [`Params`], which are part of no key and reach the kernel through the parameter block.
 
 use crate::ops::elementwise::{BinaryOp, UnaryOp};
 use smallvec::SmallVec;
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 /// A short list of axes or steps.
 pub type Axes = SmallVec<[u8; 6]>;
 
-/// The parameters of a node that are not structural.
+/// The run-time words of a node.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct Params {
     /// Run-time words: immediates' bits, slice starts, arange's start and step. In no plan key.
@@ -41,9 +41,9 @@ pub enum Primitive {
     Placeholder,
     /// One operand, element by element.
     Unary(UnaryOp),
-    /// Two operands of one shape and dtype.
+    /// Two operands of one dtype, which broadcast to the output's shape.
     Binary(BinaryOp),
-    /// `where(condition, a, b)`, all of one shape.
+    /// `where(condition, a, b)`; the operands broadcast to the output's shape.
     Select,
     /// Conversion to the output's dtype.
     Cast,
@@ -172,7 +172,7 @@ pub enum Op {
     /// `[.., M, K] x [.., K, N]`; leading axes are equal. Inexact types; halves accumulate in float32.
     Matmul,
     /// `[N, spatial.., C] * [O, kernel.., C/groups] -> [N, spatial.., O]`.
-    Conv(ConvGeometry),
+    Conv(Box<ConvGeometry>),
     /// Threefry-2x32 words: operand 0 holds keys `[K.., 2]` (uint32), the output is `[K.., S..]`, uint8/16/32
     /// by its dtype.
     RandomBits {

@@ -1,1 +1,28 @@
-//! placeholder
+//! oxmlx: lazy arrays for machine learning with the API of MLX.
+//!
+//! This crate is what other programs depend on. It re-exports the engine and the file formats and registers
+//! the devices: call [`init`] (or any function of this crate's [`prelude`] types after it) once.
+//!
+//! ```
+//! use oxmlx::{ops, Array, Dtype};
+//! oxmlx::init();
+//! let x = ops::arange(0.0, 4.0, 1.0, Dtype::Float32)?;
+//! let y = ops::sum(&ops::square(&x)?, None, false)?;
+//! assert_eq!(y.item()?.to_f64(), 14.0);
+//! # Ok::<(), oxmlx::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub use oxmlx_core::{Array, Primitive, Spec, array, backend, ops, plan, primitive, read, runtime, transforms};
+pub use oxmlx_core::{binary_table, unary_table};
+pub use oxmlx_io as io;
+pub use oxmlx_types::*;
+
+pub use transforms::{grad, value_and_grad};
+
+/// Makes the devices of this machine known. Calling it again does nothing.
+pub fn init() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| backend::register(std::sync::Arc::new(oxmlx_cpu::Cpu::new())));
+}

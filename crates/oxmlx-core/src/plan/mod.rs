@@ -4,9 +4,24 @@
 //! device. A plan holds no sizes, no run-time words and no buffers: the binder takes those from the nodes of
 //! each run, so that one plan serves every length of a growing cache and every value of a learning rate.
 
+pub mod cache;
+pub mod dump;
+mod build;
+mod fuse;
+mod graph;
+mod layout;
+mod memory;
+mod schedule;
+mod simplify;
+
+pub use graph::{Def, Graph, GraphNode, ONE, Sym, Value, ZERO};
+pub use layout::view_layout;
+pub use memory::{Arena, arena};
+pub use schedule::plan;
+
 use crate::ops::elementwise::{BinaryOp, UnaryOp};
 use crate::primitive::{Op, ReduceOp, View};
-use oxmlx_types::{Dtype, Stream};
+use oxmlx_types::Dtype;
 
 /// Number of a value (an array) inside one Program or plan.
 pub type ValueId = u32;
@@ -16,29 +31,57 @@ pub type Reg = u16;
 /// A Program's kernels in the order in which they run.
 #[derive(Debug)]
 pub struct Plan {
-    /// Kernels and views, in order.
+    /// Views, in an order in which each one's base is defined before it.
+    pub views: Vec<ViewDef>,
+    /// Kernels, in order.
     pub steps: Vec<Step>,
     /// Where each value lives; indexed by [`ValueId`].
     pub homes: Vec<Home>,
     /// Element type of each value.
     pub dtypes: Vec<Dtype>,
-    /// For arena values: the steps between which the memory is theirs, first and last inclusive.
-    pub lives: Vec<(u32, u32)>,
+    /// Values in the arena, with the steps between which the memory is theirs.
+    pub slots: Vec<Slot>,
+    /// Values with a buffer of their own: kept ones, and the bases of kept views.
+    pub owned: Vec<ValueId>,
     /// Values handed to the caller, in the Program's order of kept values.
     pub outputs: Vec<ValueId>,
-    /// (leaf, output): the output may take the leaf's buffer if nobody else owns it.
+    /// An owned value may take the leaf's buffer if nobody else owns that: (leaf value, owned value).
     pub aliases: Vec<(ValueId, ValueId)>,
     /// Runs of steps on one stream, in order.
     pub segments: Vec<Segment>,
-    /// Values that are read from the parameter block: (value, first word).
-    pub immediates: Vec<(ValueId, u32)>,
+    /// Whether a kernel may refuse its operands' contents (an index out of range).
+    pub fallible: bool,
+}
+
+/// A value that reads another value's buffer.
+#[derive(Debug, Clone)]
+pub struct ViewDef {
+    /// The view.
+    pub view: View,
+    /// Read value.
+    pub input: ValueId,
+    /// Defined value.
+    pub out: ValueId,
+    /// First run-time word (slice starts) in the parameter block.
+    pub params: u32,
+}
+
+/// A piece of the arena: one value, or several that follow each other in place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// The values, all of one size.
+    pub values: Vec<ValueId>,
+    /// First step that writes it.
+    pub first: u32,
+    /// Last step that reads it.
+    pub last: u32,
 }
 
 /// A run of steps on one stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Segment {
-    /// The stream.
-    pub stream: Stream,
+    /// Which of the Program's streams.
+    pub stream: u8,
     /// First step.
     pub begin: u32,
     /// One past the last step.
@@ -50,36 +93,25 @@ pub struct Segment {
 /// Where a value's elements are during a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Home {
-    /// Nowhere: it lives in a group's registers only, or was simplified away.
+    /// Nowhere: it lives in a group's registers only, or nothing needs it.
     Nowhere,
-    /// The buffer of the Program's n-th leaf.
-    Leaf(u32),
+    /// The buffer of a leaf: this value is one.
+    Leaf,
     /// The parameter block, at this word.
     Param(u32),
-    /// The arena, while it lives.
-    Arena,
-    /// A buffer of its own, handed to the caller: the n-th kept value.
-    Output(u32),
-    /// Another value's buffer, read through the view of the step that defines this value.
+    /// The n-th slot of the arena, while it lives.
+    Arena(u32),
+    /// The n-th buffer of its own.
+    Owned(u32),
+    /// Another value's buffer, read through a view.
     ViewOf(ValueId),
     /// Exactly another value.
     Same(ValueId),
 }
 
-/// One entry of a plan.
+/// One kernel of a plan.
 #[derive(Debug)]
 pub enum Step {
-    /// Nothing to run: the binder derives `out`'s layout from `input`'s.
-    View {
-        /// The view.
-        view: View,
-        /// Read value.
-        input: ValueId,
-        /// Defined value.
-        out: ValueId,
-        /// First run-time word (slice starts) in the parameter block.
-        params: u32,
-    },
     /// One fused kernel.
     Group(Group),
     /// One structured kernel.
@@ -110,16 +142,16 @@ impl Step {
     /// Values that this step reads, in order.
     pub fn inputs(&self) -> Vec<ValueId> {
         match self {
-            Step::View { input, .. } | Step::Reduce { input, .. } => vec![*input],
+            Step::Reduce { input, .. } => vec![*input],
             Step::Op { inputs, .. } => inputs.clone(),
             Step::Group(g) => g.inputs.iter().map(|i| i.value).collect(),
         }
     }
 
-    /// Values that this step defines.
+    /// Values that this step writes.
     pub fn outputs(&self) -> Vec<ValueId> {
         match self {
-            Step::View { out, .. } | Step::Reduce { out, .. } | Step::Op { out, .. } => vec![*out],
+            Step::Reduce { out, .. } | Step::Op { out, .. } => vec![*out],
             Step::Group(g) => g.outputs.iter().map(|o| o.value).collect(),
         }
     }
@@ -174,9 +206,11 @@ pub struct RegInfo {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupInput {
     /// The value. With extent Full its layout broadcasts to the domain; with extent Row it broadcasts to the
-    /// domain with rows of length 1 (its own shape may lack the row axes altogether); with extent One it has
-    /// one element.
+    /// domain with rows of length 1; with extent One it has one element.
     pub value: ValueId,
+    /// With extent Row: whether the value's shape lacks the row axes, so that it broadcasts to the domain
+    /// without them.
+    pub squeezed: bool,
 }
 
 /// One result of a group, written row-major.

@@ -1,0 +1,239 @@
+//! Last structural pass: the order of kernels, where values live, and what may be overwritten.
+
+use super::build::{Builder, dtype, view_of};
+use super::fuse::{Fused, Unit, fuse};
+use super::layout::{Role, Roles, roles};
+use super::simplify::{Simplified, simplify};
+use super::{Def, Graph, Home, Plan, Segment, Slot, Step, ValueId, ViewDef, memory};
+use crate::primitive::Op;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Plans a graph. A pure function: equal graphs have equal plans.
+pub fn plan(g: &Graph) -> Plan {
+    let s = simplify(g);
+    let roles = roles(g, &s);
+    let fused = fuse(g, &s, &roles);
+    Scheduler { g, s: &s, roles: &roles, fused: &fused }.run()
+}
+
+struct Scheduler<'a> {
+    g: &'a Graph,
+    s: &'a Simplified,
+    roles: &'a Roles,
+    fused: &'a Fused,
+}
+
+/// What must be in memory, found by walking back from uses.
+struct Needs {
+    /// Values that are read from memory or handed out.
+    stored: Vec<bool>,
+    /// Values whose buffer outlives the run.
+    owned: Vec<bool>,
+    /// Values that must be written although they repeat an immediate.
+    fills: Vec<(ValueId, ValueId)>,
+}
+
+impl Scheduler<'_> {
+    fn run(&self) -> Plan {
+        let builder = Builder { g: self.g, s: self.s, roles: self.roles };
+        let order = self.order();
+        let needs = self.needs(&builder, &order);
+        let mut steps: Vec<Step> = needs.fills.iter().map(|&(out, imm)| builder.fill(imm, out)).collect();
+        let first_stream = order.first().map_or(0, |&u| self.stream(&self.fused.units[u as usize]));
+        let mut streams = vec![first_stream; steps.len()];
+        for &u in &order {
+            let unit = &self.fused.units[u as usize];
+            steps.push(builder.step(unit, &|v| needs.stored[v as usize]));
+            streams.push(self.stream(unit));
+        }
+        let mut p = Plan {
+            views: self.views(&needs),
+            steps,
+            homes: vec![Home::Nowhere; self.g.values.len()],
+            dtypes: self.g.values.iter().map(|v| v.dtype).collect(),
+            slots: Vec::new(),
+            owned: Vec::new(),
+            outputs: self.g.kept.clone(),
+            aliases: Vec::new(),
+            segments: segments(&streams),
+            fallible: false,
+        };
+        p.fallible = p.steps.iter().any(|s| matches!(s, Step::Op { op, .. } if may_refuse(op)));
+        self.homes(&needs, &mut p);
+        memory::assign(self.g, &mut p);
+        p
+    }
+
+    fn stream(&self, unit: &Unit) -> u8 {
+        self.g.nodes[unit.members[0] as usize].stream
+    }
+
+    /// Units in an order in which operands are computed before they are read; among those that are free, the
+    /// one that the user wrote first.
+    fn order(&self) -> Vec<u32> {
+        let units = &self.fused.units;
+        let builder = Builder { g: self.g, s: self.s, roles: self.roles };
+        let mut waiting = vec![0u32; units.len()];
+        let mut readers: Vec<Vec<u32>> = vec![Vec::new(); units.len()];
+        for (u, unit) in units.iter().enumerate().filter(|(_, u)| !u.members.is_empty()) {
+            let mut preds: Vec<u32> =
+                builder.loads(unit).into_iter().filter_map(|v| self.unit_behind(v)).filter(|&p| p != u as u32).collect();
+            preds.sort_unstable();
+            preds.dedup();
+            waiting[u] = preds.len() as u32;
+            for p in preds {
+                readers[p as usize].push(u as u32);
+            }
+        }
+        let mut free: BinaryHeap<Reverse<(u32, u32)>> = BinaryHeap::new();
+        for (u, unit) in units.iter().enumerate() {
+            if !unit.members.is_empty() && waiting[u] == 0 {
+                free.push(Reverse((unit.members[0], u as u32)));
+            }
+        }
+        let mut order = Vec::with_capacity(units.len());
+        while let Some(Reverse((_, u))) = free.pop() {
+            order.push(u);
+            for &r in &readers[u as usize] {
+                waiting[r as usize] -= 1;
+                if waiting[r as usize] == 0 {
+                    free.push(Reverse((units[r as usize].members[0], r)));
+                }
+            }
+        }
+        debug_assert_eq!(order.len(), units.iter().filter(|u| !u.members.is_empty()).count(), "groups in a circle");
+        order
+    }
+
+    fn unit_behind(&self, v: ValueId) -> Option<u32> {
+        let v = self.base(v);
+        match self.g.values[v as usize].def {
+            Def::Node(n) => self.fused.unit_of[n as usize],
+            _ => None,
+        }
+    }
+
+    /// The value whose buffer `v` reads.
+    fn base(&self, mut v: ValueId) -> ValueId {
+        loop {
+            v = self.s.same[v as usize];
+            match self.g.values[v as usize].def {
+                Def::Node(n) if matches!(self.roles.of_node[n as usize], Role::View | Role::Fill) => {
+                    v = self.g.nodes[n as usize].inputs[0];
+                }
+                _ => return v,
+            }
+        }
+    }
+
+    fn needs(&self, builder: &Builder<'_>, order: &[u32]) -> Needs {
+        let n = self.g.values.len();
+        let mut needs = Needs { stored: vec![false; n], owned: vec![false; n], fills: Vec::new() };
+        for &v in &self.g.kept {
+            let w = self.s.same[v as usize];
+            match self.roles.fill[w as usize] {
+                Some(immediate) => {
+                    // An immediate itself has no buffer to hand out: the kept value gets its own.
+                    let out = if w == immediate { v } else { w };
+                    if !needs.owned[out as usize] {
+                        needs.fills.push((out, immediate));
+                    }
+                    needs.stored[out as usize] = true;
+                    needs.owned[out as usize] = true;
+                }
+                None => {
+                    self.need(w, &mut needs);
+                    needs.owned[self.base(w) as usize] = true;
+                }
+            }
+        }
+        for &u in order {
+            for v in builder.loads(&self.fused.units[u as usize]) {
+                self.need(v, &mut needs);
+            }
+        }
+        needs
+    }
+
+    /// Marks a value and everything between it and its buffer.
+    fn need(&self, v: ValueId, needs: &mut Needs) {
+        let mut v = self.s.same[v as usize];
+        while !needs.stored[v as usize] {
+            needs.stored[v as usize] = true;
+            match self.g.values[v as usize].def {
+                Def::Node(n) if matches!(self.roles.of_node[n as usize], Role::View | Role::Fill) => {
+                    v = self.s.same[self.g.nodes[n as usize].inputs[0] as usize];
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn views(&self, needs: &Needs) -> Vec<ViewDef> {
+        let filled = |v: ValueId| needs.fills.iter().any(|f| f.0 == v);
+        let all = self.g.nodes.iter().enumerate();
+        all.filter(|(i, n)| {
+            matches!(self.roles.of_node[*i], Role::View | Role::Fill) && needs.stored[n.out as usize] && !filled(n.out)
+        })
+        .filter_map(|(i, n)| {
+            let input = self.s.same[n.inputs[0] as usize];
+            view_of(self.g, i).map(|view| ViewDef { view: view.clone(), input, out: n.out, params: n.params })
+        })
+        .collect()
+    }
+
+    fn homes(&self, needs: &Needs, p: &mut Plan) {
+        for (v, value) in self.g.values.iter().enumerate() {
+            let same = self.s.same[v];
+            p.homes[v] = match value.def {
+                Def::Leaf { .. } => Home::Leaf,
+                Def::Immediate(word) => Home::Param(word),
+                Def::Node(_) if needs.owned[v] && (same == v as ValueId || needs.fills.iter().any(|f| f.0 == v as ValueId)) => {
+                    p.owned.push(v as ValueId);
+                    Home::Owned(p.owned.len() as u32 - 1)
+                }
+                Def::Node(_) if same != v as ValueId => {
+                    if self.g.kept.contains(&(v as ValueId)) { Home::Same(same) } else { Home::Nowhere }
+                }
+                Def::Node(_) if !needs.stored[v] => Home::Nowhere,
+                Def::Node(n) => match self.roles.of_node[n as usize] {
+                    Role::View | Role::Fill => {
+                        Home::ViewOf(self.s.same[self.g.nodes[n as usize].inputs[0] as usize])
+                    }
+                    // The slot's number is filled in by the memory pass.
+                    _ => Home::Arena(u32::MAX),
+                },
+            };
+        }
+    }
+}
+
+/// Whether a kernel looks at its operands' contents and may refuse them.
+fn may_refuse(op: &Op) -> bool {
+    matches!(op, Op::Gather { .. } | Op::Scatter { .. } | Op::GatherAxis { .. } | Op::ScatterAxis { .. })
+}
+
+fn segments(streams: &[u8]) -> Vec<Segment> {
+    let mut all: Vec<Segment> = Vec::new();
+    for (i, &stream) in streams.iter().enumerate() {
+        match all.last_mut() {
+            Some(s) if s.stream == stream => s.end = i as u32 + 1,
+            _ => {
+                let waits = (0..all.len() as u32).filter(|&w| all[w as usize].stream != stream).collect();
+                all.push(Segment { stream, begin: i as u32, end: i as u32 + 1, waits });
+            }
+        }
+    }
+    all
+}
+
+/// A slot for one value.
+pub(super) fn slot(value: ValueId, step: u32) -> Slot {
+    Slot { values: vec![value], first: step, last: step }
+}
+
+/// Element size, for those who compare buffers.
+pub(super) fn element_size(g: &Graph, v: ValueId) -> usize {
+    dtype(g, v).size()
+}

@@ -1,0 +1,326 @@
+//! From pending arrays to contents: claim, encode, plan or recognise, bind, run.
+//!
+//! An eval claims its whole Program under one short lock; other threads that need the same arrays wait for
+//! its run. A Program of more than [`SEGMENT`] nodes is cut into pieces that are planned, cached and run one
+//! after the other. In eager mode a piece is one node.
+
+use crate::array::{Array, Status};
+use crate::backend::{self, Bindings, Executable};
+use crate::plan::{Plan, cache};
+use crate::runtime::binder::{self, Binding};
+use crate::runtime::memory::Buffer;
+use crate::runtime::program::{self, Claimed, Gathered, Program};
+use crate::runtime::{settings, stats, stream};
+use oxmlx_types::{Error, ErrorKind, Result, Stream};
+use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Nodes that are planned at once, at most.
+pub const SEGMENT: usize = 4096;
+
+/// One eval's work, as others see it.
+pub struct Run {
+    stream: Stream,
+    cancelled: AtomicBool,
+    outcome: Mutex<Option<Result<()>>>,
+    done: Condvar,
+}
+
+impl Run {
+    fn new(stream: Stream) -> Arc<Run> {
+        Arc::new(Run {
+            stream,
+            cancelled: AtomicBool::new(false),
+            outcome: Mutex::new(None),
+            done: Condvar::new(),
+        })
+    }
+
+    fn complete(&self, outcome: Result<()>) {
+        *self.outcome.lock() = Some(outcome);
+        self.done.notify_all();
+    }
+
+    /// Waits for the end; an interrupt cancels the run.
+    fn wait(&self) -> Result<()> {
+        let mut outcome = self.outcome.lock();
+        loop {
+            if let Some(o) = &*outcome {
+                return o.clone();
+            }
+            stats::WAITS.add(1);
+            if self.done.wait_for(&mut outcome, Duration::from_millis(20)).timed_out()
+                && let Err(e) = interrupted()
+            {
+                self.cancelled.store(true, Relaxed);
+                drop(outcome);
+                // The run ends at its next poll; nothing may still write when this returns.
+                let mut outcome = self.outcome.lock();
+                while outcome.is_none() {
+                    self.done.wait(&mut outcome);
+                }
+                return Err(e);
+            }
+        }
+    }
+}
+
+static INTERRUPT: OnceLock<fn() -> bool> = OnceLock::new();
+
+/// Sets the question "did the user interrupt?", which long runs ask about every 20 ms.
+pub fn set_interrupt_hook(hook: fn() -> bool) {
+    let _ = INTERRUPT.set(hook);
+}
+
+fn interrupted() -> Result<()> {
+    match INTERRUPT.get() {
+        Some(hook) if hook() => Err(Error::new(ErrorKind::Interrupted, "eval", "interrupted")),
+        _ => Ok(()),
+    }
+}
+
+/// Computes arrays and waits for them.
+///
+/// # Errors
+/// What an operation refuses, exhausted memory, an interrupt. The arrays stay pending and can be evaluated
+/// again.
+pub fn eval(outputs: &[Array]) -> Result<()> {
+    evaluate(outputs, true)
+}
+
+/// Starts to compute arrays.
+pub fn async_eval(outputs: &[Array]) -> Result<()> {
+    evaluate(outputs, false)
+}
+
+/// Waits until all work on a stream, or on all streams, has been done; raises an asynchronous failure.
+pub fn synchronize(of: Option<Stream>) -> Result<()> {
+    match of {
+        Some(s) => stream::state(s).synchronize(&interrupted)?,
+        None => {
+            for s in stream::all_states() {
+                s.synchronize(&interrupted)?;
+            }
+        }
+    }
+    match ASYNC_FAILURE.lock().take() {
+        Some(e) => Err(e),
+        None => Ok(()),
+    }
+}
+
+/// The first failure of an asynchronous run that nobody has been told of yet.
+static ASYNC_FAILURE: Mutex<Option<Error>> = Mutex::new(None);
+
+fn evaluate(outputs: &[Array], wait: bool) -> Result<()> {
+    loop {
+        let Some(first) = outputs.iter().find(|a| !a.is_evaluated() && !a.node.op.is_leaf()) else {
+            return check_placeholders(outputs);
+        };
+        let run = Run::new(first.node.stream);
+        match program::gather(outputs, &run, &|other| other.stream == run.stream)? {
+            Gathered::Wait(other) => {
+                // Its failure is its caller's; this eval claims the arrays itself on the next turn.
+                if let Err(e) = other.wait()
+                    && e.kind == ErrorKind::Interrupted
+                {
+                    return Err(e);
+                }
+            }
+            Gathered::Claimed(order) if order.is_empty() => {
+                if !wait {
+                    return Ok(());
+                }
+                wait_for(outputs)?;
+            }
+            Gathered::Claimed(order) => {
+                execute(order, &run, wait)?;
+                if !wait {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+fn check_placeholders(outputs: &[Array]) -> Result<()> {
+    if outputs.iter().any(|a| a.node.op == crate::Primitive::Placeholder) {
+        let text = "Attempting to eval an array during function transformations like compile or vmap is not allowed.";
+        return Err(Error::invalid("eval", text));
+    }
+    Ok(())
+}
+
+/// Waits for the runs that compute these arrays.
+fn wait_for(outputs: &[Array]) -> Result<()> {
+    for a in outputs {
+        let run = match &a.node.cell.lock().status {
+            Status::Claimed(run, _) => run.clone(),
+            _ => continue,
+        };
+        run.wait()?;
+    }
+    Ok(())
+}
+
+fn execute(mut order: Vec<Claimed>, run: &Arc<Run>, wait: bool) -> Result<()> {
+    let segment = if settings::get().eager { 1 } else { SEGMENT };
+    let many = order.len() > segment;
+    while !order.is_empty() {
+        let rest = order.split_off(order.len().min(segment));
+        let piece = std::mem::replace(&mut order, rest);
+        let outcome = prepare(piece, run).and_then(|work| submit(work, run, wait || many));
+        if let Err(e) = outcome {
+            program::unclaim(order);
+            run.complete(Err(e.clone()));
+            return Err(e);
+        }
+    }
+    if wait || many {
+        run.complete(Ok(()));
+    }
+    Ok(())
+}
+
+/// A Program that is ready to run.
+struct Work {
+    program: Program,
+    plan: Arc<Plan>,
+    executable: Arc<dyn Executable>,
+    binding: Binding,
+    run: Arc<Run>,
+}
+
+/// Encodes, plans and binds; on failure the nodes are pending again.
+fn prepare(piece: Vec<Claimed>, run: &Arc<Run>) -> Result<Work> {
+    let program = Program::encode(piece).map_err(|(e, piece)| {
+        program::unclaim(piece);
+        e
+    })?;
+    stats::PROGRAMS.add(1);
+    stats::PROGRAM_NODES.add(program.nodes.len() as u64);
+    let bound = cache::find(&program).and_then(|found| {
+        let binding = binder::bind(&program, &found.plan, &found.arena)?;
+        Ok((found, binding))
+    });
+    match bound {
+        Ok((found, binding)) => {
+            for (&v, stored) in found.plan.outputs.iter().zip(&binding.outputs) {
+                if let program::Source::Node(n) = program.defs[v as usize] {
+                    program::publish(&program.nodes[n as usize].node, run, stored.clone());
+                }
+            }
+            Ok(Work { program, plan: found.plan, executable: found.executable, binding, run: run.clone() })
+        }
+        Err(e) => {
+            program::unclaim(program.nodes);
+            Err(e)
+        }
+    }
+}
+
+/// Runs the work here or on the stream's thread.
+fn submit(work: Work, run: &Arc<Run>, wait: bool) -> Result<()> {
+    let state = stream::state(run.stream);
+    if !wait {
+        let run = run.clone();
+        state.enqueue(Box::new(move |arena| {
+            let outcome = perform(work, arena);
+            if let Err(e) = &outcome {
+                ASYNC_FAILURE.lock().get_or_insert_with(|| e.clone());
+            }
+            run.complete(outcome);
+        }));
+        return Ok(());
+    }
+    let piece = Run::new(run.stream);
+    let result = piece.clone();
+    let job: stream::Job = Box::new(move |arena| result.complete(perform(work, arena)));
+    if let Err(job) = state.try_run_here(job) {
+        state.enqueue(job);
+    }
+    let outcome = piece.wait();
+    if outcome.is_err() {
+        run.cancelled.store(true, Relaxed);
+    }
+    outcome
+}
+
+/// The run itself; the caller holds the stream.
+fn perform(mut work: Work, arena: &mut Option<Buffer>) -> Result<()> {
+    let outcome = run_steps(&mut work, arena);
+    let Work { program, plan, binding, .. } = work;
+    match outcome {
+        Ok(()) => {
+            let mut stored: Vec<Option<_>> = vec![None; program.nodes.len()];
+            for (&v, s) in plan.outputs.iter().zip(binding.outputs) {
+                if let program::Source::Node(n) = program.defs[v as usize] {
+                    stored[n as usize] = Some(s);
+                }
+            }
+            drop(program::finish(program.nodes.into_iter().zip(stored).collect(), None));
+            Ok(())
+        }
+        Err(e) if binding.donated => {
+            drop(program::finish(program.nodes.into_iter().map(|c| (c, None)).collect(), Some(&e)));
+            Err(e)
+        }
+        Err(e) => {
+            program::unclaim(program.nodes);
+            Err(e)
+        }
+    }
+}
+
+fn run_steps(work: &mut Work, arena: &mut Option<Buffer>) -> Result<()> {
+    let need = work.binding.arena_bytes;
+    if need > 0 {
+        if arena.as_ref().is_none_or(|a| a.len() < need) {
+            *arena = None;
+            *arena = Some(Buffer::new(need)?);
+        }
+        if let Some(a) = arena.as_ref() {
+            work.binding.place_arena(a.address());
+        }
+    }
+    let last = std::cell::Cell::new(Instant::now());
+    let run = &work.run;
+    let poll = || {
+        if run.cancelled.load(Relaxed) {
+            return Err(Error::new(ErrorKind::Interrupted, "eval", "interrupted"));
+        }
+        if last.get().elapsed() > Duration::from_millis(20) {
+            last.set(Instant::now());
+            return interrupted();
+        }
+        Ok(())
+    };
+    let bindings = Bindings { values: &work.binding.values, params: &work.program.params };
+    for segment in &work.plan.segments {
+        let stream = work.program.streams[segment.stream as usize];
+        let device = backend::backend(stream.device)?;
+        stats::KERNELS.add((segment.end - segment.begin) as u64);
+        let steps = segment.begin as usize..segment.end as usize;
+        device.run(&*work.executable, steps, &bindings, stream, &poll)?;
+    }
+    if settings::get().check_nans {
+        check_nans(work)?;
+    }
+    Ok(())
+}
+
+/// In eager mode each piece is one node, so that the node's own name can be given.
+fn check_nans(work: &Work) -> Result<()> {
+    for (&v, stored) in work.plan.outputs.iter().zip(&work.binding.outputs) {
+        let program::Source::Node(n) = work.program.defs[v as usize] else { continue };
+        let node = &work.program.nodes[n as usize].node;
+        if crate::read::has_nan(stored, node.outs[0].dtype) {
+            let shape = oxmlx_types::format_shape(&node.outs[0].shape);
+            let message = format!("The result, of shape {shape}, holds a NaN (OXMLX_CHECK_NANS is set).");
+            return Err(Error::new(ErrorKind::Backend, node.op.name(), message));
+        }
+    }
+    Ok(())
+}
