@@ -7,7 +7,8 @@ of the model, so these are written as direct loops and not as special cases of `
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import oxmlx.core as mx
 from oxmlx.utils import tree_flatten, tree_unflatten
@@ -29,8 +30,6 @@ class Module(dict):
     def __init__(self):
         self._no_grad: set[str] = set()
         self._training: bool = True
-
-    # ---- attributes ---------------------------------------------------------------------------
 
     def __getattr__(self, key: str):
         # Called only after the ordinary lookup has failed.
@@ -71,11 +70,8 @@ class Module(dict):
         lines = [f"{type(self).__name__}({self._extra_repr()}"]
         for name, child in tree_flatten(self.children(), is_leaf=self.is_module):
             if isinstance(child, Module):
-                body = repr(child).replace("\n", "\n  ")
-                lines.append(f"  ({name}): {body}")
+                lines.append(f"  ({name}): " + repr(child).replace("\n", "\n  "))
         return lines[0] + ")" if len(lines) == 1 else "\n".join(lines) + "\n)"
-
-    # ---- files --------------------------------------------------------------------------------
 
     def load_weights(self, file_or_weights: str | list[tuple[str, mx.array]], strict: bool = True) -> Module:
         """Set the parameters from a `.npz` or `.safetensors` file or a list of `(name, array)` pairs.
@@ -119,8 +115,6 @@ class Module(dict):
             mx.save_safetensors(file, weights)
         else:
             raise ValueError(f"Unsupported file extension for {file}. Use '.npz' or '.safetensors'.")
-
-    # ---- the tree -----------------------------------------------------------------------------
 
     @staticmethod
     def is_module(value) -> bool:
@@ -196,8 +190,6 @@ class Module(dict):
             ]
         return found
 
-    # ---- change -------------------------------------------------------------------------------
-
     def update(self, parameters: dict, strict: bool = True) -> Module:  # type: ignore[override]
         """Replace parameters by those of a tree, which may be a part of the module's tree.
 
@@ -223,8 +215,8 @@ class Module(dict):
 
     def apply_to_modules(self, apply_fn: Callable[[str, Module], Any]) -> Module:
         """Call `apply_fn(path, module)` for this module and all modules below it."""
-        for name, module in self.named_modules():
-            apply_fn(name, module)
+        for named in self.named_modules():
+            apply_fn(*named)
         return self
 
     def _change_frozen(self, change: Callable, keys, recurse: bool, strict: bool) -> Module:
@@ -232,7 +224,6 @@ class Module(dict):
             keys = [keys]
         for module in self.modules() if recurse else [self]:
             if keys is None:
-                # Names with an underscore are no parameters, but a frozen child list is one name too.
                 local = [
                     key
                     for key, _ in tree_flatten(
@@ -249,7 +240,9 @@ class Module(dict):
             change(module._no_grad, local)
         return self
 
-    def freeze(self, *, recurse: bool = True, keys: str | list[str] | None = None, strict: bool = False) -> Module:
+    def freeze(
+        self, *, recurse: bool = True, keys: str | list[str] | None = None, strict: bool = False
+    ) -> Module:
         """Exclude parameters (all, or those named `keys`) from `trainable_parameters`.
 
         With `recurse` this covers the modules below too. With `strict`, a module that lacks one of the
@@ -261,11 +254,13 @@ class Module(dict):
         self, *, recurse: bool = True, keys: str | list[str] | None = None, strict: bool = False
     ) -> Module:
         """Undo `freeze`, for all parameters or for those named `keys`; the arguments are the same."""
+        # Each module is asked, because some keep parameters frozen whatever their parent does.
+        for module in self.modules()[1:] if recurse else ():
+            module.unfreeze(recurse=False, keys=keys, strict=strict)
         if keys is None:
-            for module in self.modules() if recurse else [self]:
-                module._no_grad.clear()
+            self._no_grad.clear()
             return self
-        return self._change_frozen(set.difference_update, keys, recurse, strict)
+        return self._change_frozen(set.difference_update, keys, False, strict)
 
     def train(self, mode: bool = True) -> Module:
         """Set training mode (or, with False, evaluation mode) for this module and all below it."""
@@ -321,29 +316,32 @@ def _collect(module: Module, trainable: bool) -> dict:
     out = {}
     frozen = module._no_grad if trainable else ()
     for key, value in module.items():
-        if key[:1] != "_" and key not in frozen:
-            if isinstance(value, _array):
-                out[key] = value
-            elif isinstance(value, Module):
-                out[key] = _collect(value, trainable)
-            elif isinstance(value, _containers):
-                out[key] = _collect_inside(value, trainable, frozen, key)
+        if key[0] == "_" or key in frozen:
+            continue
+        # Exact types are the common case and the cheapest question.
+        kind = type(value)
+        if kind is _array:
+            out[key] = value
+        elif issubclass(kind, Module):
+            out[key] = _collect(value, trainable)
+        elif issubclass(kind, (_array, dict, list)):
+            out[key] = _collect_inside(value, trainable, frozen, key)
     return out
 
 
 def _collect_inside(value, trainable: bool, frozen, path: str):
     """The parameters in a dict or list that is an item of a module; `frozen` holds paths like "layers.0"."""
-    if isinstance(value, _array):
-        return value
     if isinstance(value, Module):
         return _collect(value, trainable)
+    if isinstance(value, _array):
+        return value
     if not isinstance(value, _containers):
         return {}
-    keys = value if isinstance(value, dict) else range(len(value))
-    found = [
-        {} if frozen and f"{path}.{k}" in frozen else _collect_inside(value[k], trainable, frozen, f"{path}.{k}")
-        for k in keys
-    ]
+    keys = list(value) if isinstance(value, dict) else range(len(value))
+    found = []
+    for k in keys:
+        at = f"{path}.{k}" if frozen else path
+        found.append({} if at in frozen else _collect_inside(value[k], trainable, frozen, at))
     return dict(zip(keys, found)) if isinstance(value, dict) else found
 
 
@@ -351,17 +349,19 @@ def _wrong(value):
     raise ValueError(f"Received invalid type: {type(value).__name__}.")
 
 
+def _pairs(source, strict: bool):
+    if isinstance(source, dict):
+        return source.items()
+    if isinstance(source, list):
+        return enumerate(source)
+    if strict:
+        _wrong(source)
+    return ()
+
+
 def _update(target, source, strict: bool) -> None:
     """Write the arrays of the tree `source` into the tree `target`."""
-    if isinstance(source, dict):
-        pairs = source.items()
-    elif isinstance(source, list):
-        pairs = enumerate(source)
-    else:
-        if strict:
-            _wrong(source)
-        return
-    for key, new in pairs:
+    for key, new in _pairs(source, strict):
         try:
             old = target[key]
         except (KeyError, IndexError, TypeError):
@@ -380,15 +380,7 @@ def _update(target, source, strict: bool) -> None:
 
 def _update_modules(target, source, strict: bool) -> None:
     """Write the modules of the tree `source` into the tree `target`."""
-    if isinstance(source, dict):
-        pairs = source.items()
-    elif isinstance(source, list):
-        pairs = enumerate(source)
-    else:
-        if strict:
-            _wrong(source)
-        return
-    for key, new in pairs:
+    for key, new in _pairs(source, strict):
         try:
             old = target[key]
         except (KeyError, IndexError, TypeError):

@@ -37,7 +37,9 @@ class Dropout(Module):
         if self._shared:
             if len(shape) not in self._ndims:
                 expected = " or ".join(map(str, self._ndims))
-                raise ValueError(f"Received input with {len(shape)} dimensions. Expected {expected} dimensions.")
+                raise ValueError(
+                    f"Received input with {len(shape)} dimensions. Expected {expected} dimensions."
+                )
             shape = (*shape[: -self._shared - 1], *(1,) * self._shared, shape[-1])
         mask = mx.random.bernoulli(p=keep, shape=shape)
         return (mask * x) * (1 / keep)

@@ -90,7 +90,8 @@ class GroupNorm(Module):
         super().__init__()
         if dims % num_groups:
             raise ValueError(
-                f"The number of features ({dims}) must be evenly divisible by the number of groups ({num_groups})."
+                f"The number of features ({dims}) must be evenly divisible by "
+                f"the number of groups ({num_groups})."
             )
         if affine:
             self.bias = mx.zeros((dims,))

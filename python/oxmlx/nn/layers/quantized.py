@@ -6,7 +6,7 @@ Quantized parameters take no gradients, so these layers freeze themselves when t
 from __future__ import annotations
 
 import math
-from typing import Callable
+from collections.abc import Callable
 
 import oxmlx.core as mx
 from oxmlx.utils import tree_map_with_path
@@ -133,7 +133,11 @@ class QuantizedEmbedding(_Quantized):
 
     @classmethod
     def from_embedding(
-        cls, embedding_layer: Module, group_size: int | None = None, bits: int | None = None, mode: str = "affine"
+        cls,
+        embedding_layer: Module,
+        group_size: int | None = None,
+        bits: int | None = None,
+        mode: str = "affine",
     ) -> QuantizedEmbedding:
         """The packed form of an `Embedding`."""
         layer = cls.__new__(cls)
@@ -173,7 +177,11 @@ class QuantizedLinear(_Quantized):
 
     @classmethod
     def from_linear(
-        cls, linear_layer: Module, group_size: int | None = None, bits: int | None = None, mode: str = "affine"
+        cls,
+        linear_layer: Module,
+        group_size: int | None = None,
+        bits: int | None = None,
+        mode: str = "affine",
     ) -> QuantizedLinear:
         """The packed form of a `Linear`."""
         layer = cls.__new__(cls)

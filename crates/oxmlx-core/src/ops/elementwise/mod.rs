@@ -134,9 +134,9 @@ pub fn clip(a: &Array, low: Option<&Array>, high: Option<&Array>) -> Result<Arra
 }
 
 /// Rounds to `decimals` places, halves to even.
-pub fn round(a: &Array, decimals: i32) -> Result<Array> {
+pub fn round_to(a: &Array, decimals: i32) -> Result<Array> {
     if decimals == 0 {
-        return rint(a);
+        return round(a);
     }
     if a.dtype().is_integer() && decimals > 0 {
         return Ok(a.clone());
@@ -144,7 +144,7 @@ pub fn round(a: &Array, decimals: i32) -> Result<Array> {
     let dtype = a.dtype();
     let scale = Array::from_f64(10f64.powi(decimals.abs()), dtype.to_inexact());
     let scaled = if decimals > 0 { multiply(a, &scale)? } else { divide(a, &scale)? };
-    let rounded = rint(&scaled)?;
+    let rounded = round(&scaled)?;
     let back = if decimals > 0 { divide(&rounded, &scale)? } else { multiply(&rounded, &scale)? };
     cast(&back, dtype)
 }

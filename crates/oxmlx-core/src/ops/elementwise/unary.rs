@@ -76,7 +76,7 @@ macro_rules! unary_table {
             /// 1 / a.
             Reciprocal reciprocal Inexact (|_x, y, g| -(g * y.square()));
             /// Rounds to the nearest integer, halves to even.
-            Round rint Same (zero);
+            Round round Same (zero);
             /// 1 / sqrt(a).
             Rsqrt rsqrt Inexact (|x, y, g| g * (y / x) * -0.5);
             /// The logistic function 1 / (1 + exp(-a)).

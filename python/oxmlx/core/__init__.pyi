@@ -1,0 +1,1 @@
+from oxmlx._core import *

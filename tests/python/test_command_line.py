@@ -1,0 +1,125 @@
+"""`python -m oxmlx`, `import oxmlx.as_mlx`, and what importing costs: each in a process of its own."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+def python(*arguments, cwd=None, check=True):
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=120, cwd=cwd
+    )
+    if check:
+        assert done.returncode == 0, done.stderr
+    return done
+
+
+SCRIPT = """
+import sys
+import mlx.core as mx
+import mlx.nn as nn
+import mlx.optimizers as optim
+from mlx.utils import tree_flatten
+import mlx.core.random
+import mlx.nn.losses
+import oxmlx.core
+import oxmlx.nn.layers.linear
+assert mx is oxmlx.core and nn.Linear is oxmlx.nn.layers.linear.Linear
+assert sys.modules["mlx.nn.layers.linear"] is oxmlx.nn.layers.linear
+model = nn.Linear(2, 1)
+optimizer = optim.SGD(0.1)
+loss, grads = nn.value_and_grad(model, lambda m: m(mx.ones((1, 2))).sum())(model)
+optimizer.update(model, grads)
+print("ran", __name__, sys.argv[1:], len(tree_flatten(model.parameters())))
+"""
+
+
+def test_run_script(tmp_path):
+    (tmp_path / "helper.py").write_text("VALUE = 1\n")
+    (tmp_path / "program.py").write_text("import helper\n" + SCRIPT)
+    done = python("-m", "oxmlx", "run", tmp_path / "program.py", "--steps", "3")
+    assert done.stdout == "ran __main__ ['--steps', '3'] 2\n"
+
+
+def test_run_module(tmp_path):
+    package = tmp_path / "mypackage"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "tool.py").write_text(SCRIPT)
+    done = python("-m", "oxmlx", "run", "-m", "mypackage.tool", "x", cwd=tmp_path)
+    assert done.stdout == "ran __main__ ['x'] 2\n"
+
+
+def test_as_mlx(tmp_path):
+    done = python("-c", "import oxmlx.as_mlx\n" + SCRIPT)
+    assert done.stdout.startswith("ran")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["run", "nothing.py"], "there is no file 'nothing.py'"),
+        (["run", "json.tool"], "run -m json.tool"),
+        (["run"], "run needs a script"),
+        (["fly"], "unknown command 'fly'"),
+        ([], "what should it do?"),
+    ],
+)
+def test_mistakes_are_explained(arguments, message):
+    done = python("-m", "oxmlx", *arguments, check=False)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_errors_of_the_program_pass_through(tmp_path):
+    (tmp_path / "fails.py").write_text("raise SystemExit(7)\n")
+    assert python("-m", "oxmlx", "run", tmp_path / "fails.py", check=False).returncode == 7
+
+
+def test_doctor():
+    done = python("-m", "oxmlx", "doctor")
+    for word in ("oxmlx", "Python", "CPU", "default device", "self-test        ok"):
+        assert word in done.stdout
+
+
+def test_import_is_light():
+    """The engine's import brings in neither numpy nor the heavy parts of the standard library."""
+    heavy = ["numpy", "dataclasses", "inspect", "asyncio", "unittest", "logging"]
+    code = (
+        "import sys; before = set(sys.modules); import oxmlx.core; "
+        f"print([m for m in {heavy} if m in sys.modules and m not in before])"
+    )
+    assert python("-c", code).stdout == "[]\n"
+
+
+def test_names_are_those_of_mlx():
+    """`core` has no names of our own, and every submodule imports by its path."""
+    code = (
+        "import oxmlx.core as mx, oxmlx.core.random, oxmlx.core.fft, oxmlx.core.linalg, oxmlx.core.fast\n"
+        "import oxmlx.core.metal, oxmlx.core.cuda\n"
+        "assert oxmlx.core.random is mx.random\n"
+        "print([n for n in ('tree', 'debug', 'OutOfMemoryError', 'sys') if hasattr(mx, n)])"
+    )
+    assert python("-c", code).stdout == "[]\n"
+
+
+def test_version_is_that_of_the_wheel():
+    from importlib import metadata
+
+    import oxmlx
+
+    try:
+        version = metadata.version("oxmlx")
+    except metadata.PackageNotFoundError:
+        pytest.skip("not installed as a wheel")
+    assert version == oxmlx.__version__
+
+
+def test_package_names():
+    import oxmlx
+
+    assert issubclass(oxmlx.OutOfMemoryError, MemoryError)
+    assert isinstance(oxmlx.debug.cache_stats(), dict)
+    assert oxmlx.__version__
+    with pytest.raises(AttributeError):
+        _ = oxmlx.nonsense
