@@ -1,1 +1,4 @@
 //! placeholder
+pub mod elementwise;
+pub mod pool;
+pub mod simd;
