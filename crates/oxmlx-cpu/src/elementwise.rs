@@ -13,6 +13,7 @@ pub(crate) mod special;
 mod unary;
 
 pub use binary::binary;
+pub(crate) use binary::{maximum, minimum};
 
 pub use cast::cast;
 pub use kernel::{Binary, Form, Select, Unary};

@@ -115,9 +115,9 @@ binary_rows! {
     LogicalAnd: Truth { bool |a, b| a & b; }
     LogicalOr: Truth { bool |a, b| a | b; }
     Maximum: Same { float |a, b| maximum(a, b); int |a, b| a.max(b); bool |a, b| a | b;
-        complex |a, b| if c::is_nan(a) || !c::is_nan(b) && !c::less(a, b) { a } else { b }; }
+        complex |a, b| c::maximum(a, b); }
     Minimum: Same { float |a, b| minimum(a, b); int |a, b| a.min(b); bool |a, b| a & b;
-        complex |a, b| if c::is_nan(a) || !c::is_nan(b) && !c::less(b, a) { a } else { b }; }
+        complex |a, b| c::minimum(a, b); }
     Multiply: Same { float |a, b| a * b; int |a, b| a.mul(b); bool |a, b| a & b; complex |a, b| c::mul(a, b); }
     NotEqual: Truth { float |a, b| a != b; int |a, b| a != b; bool |a, b| a ^ b; complex |a, b| a != b; }
     Power: Same { float |a, b| a.pow(b); int |a, b| a.pow(b); bool |a, b| a | !b; complex |a, b| c::pow(a, b); }

@@ -155,3 +155,15 @@ pub(crate) fn less(a: Complex, b: Complex) -> bool {
 pub(crate) fn is_nan(z: Complex) -> bool {
     z.re.is_nan() || z.im.is_nan()
 }
+
+/// The larger; the one that is NaN if either is.
+#[inline(always)]
+pub(crate) fn maximum(a: Complex, b: Complex) -> Complex {
+    if is_nan(a) || !is_nan(b) && !less(a, b) { a } else { b }
+}
+
+/// The smaller; the one that is NaN if either is.
+#[inline(always)]
+pub(crate) fn minimum(a: Complex, b: Complex) -> Complex {
+    if is_nan(a) || !is_nan(b) && !less(b, a) { a } else { b }
+}

@@ -93,6 +93,8 @@ plain!(u8 u16 u32 u64 i8 i16 i32 i64 f32 f64 Complex);
 pub(crate) trait Int: Elem<C = Self> + Ord + Eq {
     const ZERO: Self;
     const ONE: Self;
+    const LEAST: Self;
+    const GREATEST: Self;
     fn add(self, o: Self) -> Self;
     fn sub(self, o: Self) -> Self;
     fn mul(self, o: Self) -> Self;
@@ -118,6 +120,8 @@ macro_rules! int {
         impl Int for $t {
             const ZERO: $t = 0;
             const ONE: $t = 1;
+            const LEAST: $t = <$t>::MIN;
+            const GREATEST: $t = <$t>::MAX;
             #[inline(always)]
             fn add(self, o: $t) -> $t { self.wrapping_add(o) }
             #[inline(always)]

@@ -65,7 +65,7 @@ pub fn exp(x: f32) -> f32 {
 /// e^x - 1.
 #[inline(always)]
 pub fn expm1(x: f32) -> f32 {
-    let (k, t) = exp_parts(clamp(x, -18.0, 89.5));
+    let (k, t) = exp_parts(clamp(x, -18.0, 88.9));
     // Half of 2^k, as 2^128 is not a number.
     let half = 0.5 * power_of_two(k.min(MAGIC + 127.0));
     let over = if k > MAGIC + 127.0 { 4.0 } else { 2.0 };
