@@ -253,7 +253,8 @@ fn fused_is_bit_equal_to_unfused() {
         for (k, (o, w)) in group.outputs.iter().zip(&want).enumerate() {
             let info = group.regs[o.reg as usize];
             let got = &values[o.value as usize];
-            let (a, b) = (dense(got, info.dtype), dense(w, info.dtype));
+            let s = shape_of(info.extent, shape, row_axes);
+            let (a, b) = (dense(got, info.dtype, &s), dense(w, info.dtype, &s));
             assert!(a == b, "round {round}, output {k}, shape {shape:?} / {row_axes}: {group:#?}");
         }
         let (o, info) = (group.outputs[0], group.regs[group.outputs[0].reg as usize]);
@@ -267,20 +268,20 @@ fn fused_is_bit_equal_to_unfused() {
             bounds[o.value as usize] = bounds[host.value as usize].clone();
             // SAFETY: as in `run`; the result takes an operand's memory.
             unsafe { lower(&group).unwrap().run(&bounds, &|| Ok(())).unwrap() };
-            let got = dense(&inplace[host.value as usize], info.dtype);
-            assert!(got == dense(&want[0], info.dtype), "in place, round {round}: {group:#?}");
+            let got = dense(&inplace[host.value as usize], info.dtype, &s.shape);
+            assert!(got == dense(&want[0], info.dtype, &s.shape), "in place, round {round}: {group:#?}");
         }
     }
 }
 
-/// A value's bytes in row-major order.
-fn dense(v: &Val, dtype: Dtype) -> Vec<u8> {
-    let (n, size) = (v.layout.size(), dtype.size());
+/// A value's bytes in row-major order, broadcast to a shape.
+fn dense(v: &Val, dtype: Dtype, shape: &[usize]) -> Vec<u8> {
+    let (n, size) = (shape.iter().product(), dtype.size());
     let mut out = vec![0u8; n * size];
     // SAFETY: the value's memory is as large as its layout says.
     unsafe {
         let base = v.mem.as_ptr().cast::<u8>().add(v.layout.offset * size);
-        let source = Source::new(base, &v.layout, &v.layout.shape, size);
+        let source = Source::new(base, &v.layout, shape, size);
         let p = source.block(0, n, out.as_mut_ptr());
         if p != out.as_ptr() {
             std::ptr::copy_nonoverlapping(p, out.as_mut_ptr(), n * size);
@@ -416,6 +417,30 @@ fn speed() {
     }
     let mut v = [array(16), array(16), array(16)];
     time("add 16", 20_000, &add, &mut v, 1e-6, "M/s");
+    let (x, mut y) = (array(4096), vec![0f32; 4096]);
+    for op in [ReduceOp::Max, ReduceOp::Sum] {
+        let r = reduce_row::reducer(op, F).unwrap();
+        let t = Instant::now();
+        for _ in 0..1000 {
+            // SAFETY: 64 rows of 64 elements.
+            unsafe { (r.rows)(x.mem.as_ptr().cast(), 64, 64, y.as_mut_ptr().cast()) };
+        }
+        println!("{} 64x64: {:.3} us", op.name(), t.elapsed().as_secs_f64() * 1e3);
+    }
+    for op in [BinaryOp::Subtract, BinaryOp::Divide] {
+        let f = crate::elementwise::binary(op, F).unwrap();
+        let t = Instant::now();
+        for _ in 0..1000 {
+            for i in 0..64 {
+                // SAFETY: 64 rows of 64 elements.
+                unsafe {
+                    let p = x.mem.as_ptr().cast::<u8>().add(i * 256);
+                    f(p, p, y.as_mut_ptr().cast::<u8>().add(i * 256), 64, crate::elementwise::Form::First);
+                }
+            }
+        }
+        println!("{} by row 64x64: {:.3} us", op.name(), t.elapsed().as_secs_f64() * 1e3);
+    }
     let t = Instant::now();
     for _ in 0..10_000 {
         crate::pool::for_each_chunk(2, |_| {}).unwrap();

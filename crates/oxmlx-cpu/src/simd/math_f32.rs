@@ -111,7 +111,12 @@ pub fn tanh(x: f32) -> f32 {
 #[inline(always)]
 pub fn sigmoid(x: f32) -> f32 {
     let e = exp(-x.abs());
-    (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
+    let d = 1.0 + e;
+    let q = (if x < 0.0 { e } else { 1.0 }) / d;
+    // What the sum has lost, to first order; 1 / d is q or 1 - q.
+    let lost = e - (d - 1.0);
+    let y = (-q).mul_add(lost * if x < 0.0 { 1.0 - q } else { q }, q);
+    if x.is_nan() { x } else { y }
 }
 
 /// The error function.
