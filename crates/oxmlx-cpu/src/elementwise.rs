@@ -56,3 +56,6 @@ pub fn fold(op: &Primitive, out: Dtype, operands: &[Scalar]) -> Option<Scalar> {
     }
     Some(Scalar { dtype: out, bits })
 }
+
+#[cfg(test)]
+mod tests;

@@ -162,6 +162,11 @@ impl Pool {
         self.threads
     }
 
+    /// Whether all workers are looking for work, so that a region costs well below a microsecond.
+    pub fn is_awake(&self) -> bool {
+        self.shared.sleepers.load(Ordering::Relaxed) == 0
+    }
+
     /// Runs `f(0) .. f(n - 1)` in any order and waits for all. Regions inside regions, and regions that find
     /// the pool taken by another thread, run on the caller alone.
     pub fn for_each_chunk<F: Fn(usize) + Sync>(&self, n: usize, f: F) -> Result<()> {

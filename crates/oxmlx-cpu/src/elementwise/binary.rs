@@ -20,7 +20,7 @@ macro_rules! out_e {
 
 macro_rules! binary_rows {
     ($($op:ident: $out:ident {
-        $(float |$fx:ident, $fy:ident| $fe:expr;)?
+        $(float |$fx:ident, $fy:ident| $fe:expr $(, far |$hx:ident, $hy:ident| $he:expr)?;)?
         $(int |$ix:ident, $iy:ident| $ie:expr;)?
         $(bool |$bx:ident, $by:ident| $be:expr;)?
         $(complex |$cx:ident, $cy:ident| $ce:expr;)?
@@ -35,6 +35,12 @@ macro_rules! binary_rows {
                         type Out = out_c!($out C);
                         #[inline(always)]
                         fn map($fx: C, $fy: C) -> Self::Out { $fe }
+                        $(
+                            const HUGE: bool = C::HUGE;
+                            #[inline(always)]
+                            fn is_huge(x: C, y: C) -> bool { x.is_far(y) }
+                            fn huge($hx: C, $hy: C) -> Self::Out { $he }
+                        )?
                     }
                     Some(binary_kernel::<T, out_e!($out T), K>())
                 };)?
@@ -103,7 +109,8 @@ binary_rows! {
     BitwiseXor: Same { int |a, b| a.xor(b); bool |a, b| a ^ b; }
     Divide: Same { float |a, b| a / b; complex |a, b| c::div(a, b); }
     Equal: Truth { float |a, b| a == b; int |a, b| a == b; bool |a, b| a == b; complex |a, b| a == b; }
-    FloorDivide: Same { float |a, b| floor_div(a, b); int |a, b| a.floor_div(b); bool |a, b| a & b; }
+    FloorDivide: Same { float |a, b| floor_div(a, b, a.rem_near(b)), far |a, b| floor_div(a, b, a % b);
+         int |a, b| a.floor_div(b); bool |a, b| a & b; }
     Greater: Truth { float |a, b| a > b; int |a, b| a > b; bool |a, b| a & !b; complex |a, b| c::less(b, a); }
     GreaterEqual: Truth { float |a, b| a >= b; int |a, b| a >= b; bool |a, b| a | !b;
         complex |a, b| c::less(b, a) || a == b; }
@@ -121,7 +128,8 @@ binary_rows! {
     Multiply: Same { float |a, b| a * b; int |a, b| a.mul(b); bool |a, b| a & b; complex |a, b| c::mul(a, b); }
     NotEqual: Truth { float |a, b| a != b; int |a, b| a != b; bool |a, b| a ^ b; complex |a, b| a != b; }
     Power: Same { float |a, b| a.pow(b); int |a, b| a.pow(b); bool |a, b| a | !b; complex |a, b| c::pow(a, b); }
-    Remainder: Same { float |a, b| floor_rem(a, b); int |a, b| a.floor_rem(b); bool |a, b| a & !b; }
+    Remainder: Same { float |a, b| floor_rem(b, a.rem_near(b)), far |a, b| floor_rem(b, a % b);
+         int |a, b| a.floor_rem(b); bool |a, b| a & !b; }
     RightShift: Same { int |a, b| a.shr(b); }
     Subtract: Same { float |a, b| a - b; int |a, b| a.sub(b); bool |a, b| a ^ b; complex |a, b| a - b; }
 }
@@ -140,25 +148,21 @@ pub(crate) fn minimum<C: Float>(a: C, b: C) -> C {
     if a.is_nan() { a } else { m }
 }
 
-/// Remainder with the divisor's sign, as numpy has it.
+/// Remainder with the divisor's sign, from the truncating one, as numpy has it.
 #[inline(always)]
-fn floor_rem<C: Float>(a: C, b: C) -> C {
-    let r = a % b;
+fn floor_rem<C: Float>(b: C, r: C) -> C {
     let moved = if (b < C::ZERO) != (r < C::ZERO) { r + b } else { r };
     if r == C::ZERO { C::ZERO.copysign(b) } else { moved }
 }
 
-/// Quotient rounded down, consistent with the remainder, as numpy has it.
+/// Quotient rounded down, consistent with the truncating remainder r, as numpy has it.
 #[inline(always)]
-fn floor_div<C: Float>(a: C, b: C) -> C {
-    if b == C::ZERO {
-        return a / b;
-    }
-    let r = a % b;
+fn floor_div<C: Float>(a: C, b: C, r: C) -> C {
     let q = (a - r) / b;
     let q = if r != C::ZERO && (b < C::ZERO) != (r < C::ZERO) { q - C::ONE } else { q };
     // q is an integer up to rounding.
-    if q == C::ZERO { C::ZERO.copysign(a / b) } else { q.round() }
+    let q = if q == C::ZERO { C::ZERO.copysign(a / b) } else { q.round() };
+    if b == C::ZERO { a / b } else { q }
 }
 
 /// The kernel of `op` on operands of dtype `d`; `None` where the op's rule casts or refuses that dtype.

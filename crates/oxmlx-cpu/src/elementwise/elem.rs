@@ -192,10 +192,15 @@ macro_rules! float_trait {
             const ZERO: Self;
             const ONE: Self;
             const INFINITY: Self;
+            const NAN: Self;
             const DEGREES: Self;
             /// Whether sine and its kin have arguments that take the slow, exact way.
             const HUGE: bool;
             fn is_huge(self) -> bool;
+            /// Remainder of a truncating division where `is_far` says that it is exact.
+            fn rem_near(self, o: Self) -> Self;
+            /// Whether the quotient is too large for `rem_near`.
+            fn is_far(self, o: Self) -> bool;
             fn sin_huge(self) -> Self;
             fn cos_huge(self) -> Self;
             fn tan_huge(self) -> Self;
@@ -226,6 +231,7 @@ impl Float for f32 {
     const ZERO: f32 = 0.0;
     const ONE: f32 = 1.0;
     const INFINITY: f32 = f32::INFINITY;
+    const NAN: f32 = f32::NAN;
     const DEGREES: f32 = (180.0 / std::f64::consts::PI) as f32;
     const HUGE: bool = true;
     #[inline(always)]
@@ -245,13 +251,18 @@ impl Float for f32 {
         expm1 = m::expm1, log = m::log, log1p = m::log1p, log2 = m::log2, log10 = m::log10, sin = m::sin, cos = m::cos,
         tan = m::tan, sinh = m::sinh, cosh = m::cosh, tanh = m::tanh, asin = m::asin, acos = m::acos, atan = m::atan,
         asinh = m::asinh, acosh = m::acosh, atanh = m::atanh, erf = m::erf, erfinv = m::erfinv, sigmoid = m::sigmoid);
-    two_arguments!(f32: copysign = f32::copysign, pow = m::pow, atan2 = m::atan2, logaddexp = m::logaddexp);
+    #[inline(always)]
+    fn is_far(self, o: f32) -> bool {
+        m::is_far(self, o)
+    }
+    two_arguments!(f32: rem_near = m::rem, copysign = f32::copysign, pow = m::pow, atan2 = m::atan2, logaddexp = m::logaddexp);
 }
 
 impl Float for f64 {
     const ZERO: f64 = 0.0;
     const ONE: f64 = 1.0;
     const INFINITY: f64 = f64::INFINITY;
+    const NAN: f64 = f64::NAN;
     const DEGREES: f64 = 180.0 / std::f64::consts::PI;
     const HUGE: bool = false;
     #[inline(always)]
@@ -273,6 +284,14 @@ impl Float for f64 {
         acos = f64::acos, atan = f64::atan, asinh = super::special::asinh, acosh = super::special::acosh,
         atanh = f64::atanh, erf = super::special::erf, erfinv = super::special::erfinv,
         sigmoid = super::special::sigmoid);
+    #[inline(always)]
+    fn is_far(self, _o: f64) -> bool {
+        false
+    }
+    #[inline(always)]
+    fn rem_near(self, o: f64) -> f64 {
+        self % o
+    }
     two_arguments!(f64: copysign = f64::copysign, pow = f64::powf, atan2 = f64::atan2,
         logaddexp = super::special::logaddexp);
 }

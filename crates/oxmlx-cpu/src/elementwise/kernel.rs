@@ -44,7 +44,17 @@ pub(crate) trait Map<C: Copy> {
 /// A scalar function of two operands.
 pub(crate) trait Map2<C: Copy> {
     type Out: Copy;
+    /// Whether some pairs take another way.
+    const HUGE: bool = false;
     fn map(a: C, b: C) -> Self::Out;
+    /// Whether (a, b) takes the other way.
+    fn is_huge(_a: C, _b: C) -> bool {
+        false
+    }
+    /// The other way.
+    fn huge(a: C, b: C) -> Self::Out {
+        Self::map(a, b)
+    }
 }
 
 #[inline(always)]
@@ -117,6 +127,21 @@ unsafe fn binary_body<T: Elem, O: Elem, K: Map2<T::C, Out = O::C>>(
                 let x = (*a).widen();
                 for i in 0..n {
                     *dst.add(i) = O::narrow(K::map(x, (*b.add(i)).widen()));
+                }
+            }
+        }
+        if K::HUGE {
+            let (sa, sb) = ((form != Form::Second) as usize, (form != Form::First) as usize);
+            let mut any = false;
+            for i in 0..n {
+                any |= K::is_huge((*a.add(i * sa)).widen(), (*b.add(i * sb)).widen());
+            }
+            if any {
+                for i in 0..n {
+                    let (x, y) = ((*a.add(i * sa)).widen(), (*b.add(i * sb)).widen());
+                    if K::is_huge(x, y) {
+                        *dst.add(i) = O::narrow(K::huge(x, y));
+                    }
                 }
             }
         }

@@ -92,6 +92,8 @@ pub(super) struct Program {
     pub row_slots: Vec<usize>,
     pub row_values: Vec<usize>,
     pub one_words: usize,
+    /// Whether a reduction's operand isn't of extent Full.
+    pub odd_reduce: bool,
     /// Work for an element of the domain, in units of a simple operation.
     pub cost: usize,
 }
@@ -129,6 +131,7 @@ impl Program {
             row_slots: Vec::new(),
             row_values: Vec::new(),
             one_words: 0,
+            odd_reduce: false,
             cost: cost.max(1),
         };
         for p in placed {
@@ -153,6 +156,7 @@ impl Program {
             (Code::Reduce(r, number), _) => {
                 *number = phase.reduces.len() as u16;
                 phase.reduces.push((step.dst, *r));
+                self.odd_reduce |= self.regs[step.srcs[0] as usize].extent != Extent::Full;
                 phase.full.push(step);
             }
             (_, Extent::Full) => phase.full.push(step),

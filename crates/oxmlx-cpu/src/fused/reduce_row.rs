@@ -37,17 +37,36 @@ pub struct Reducer {
 pub(crate) trait Fold<C: Copy> {
     fn identity() -> C;
     fn combine(a: C, b: C) -> C;
+    /// Whether some values are only flagged within a chunk, and decide the result when it is done: NaN among
+    /// maxima, which else costs every step.
+    const FLAGS: bool = false;
+    fn is_flagged(_x: C) -> bool {
+        false
+    }
+    /// `combine` of values that aren't flagged.
+    fn quick(a: C, b: C) -> C {
+        Self::combine(a, b)
+    }
+    /// The result where something was flagged.
+    fn flagged() -> C {
+        Self::identity()
+    }
 }
 
 #[inline(always)]
 unsafe fn lanes<T: Elem, K: Fold<T::C>>(src: *const T, n: usize) -> T::C {
     let mut acc = [K::identity(); LANES];
+    let mut flags = [0u32; LANES];
     let full = n / LANES * LANES;
     let mut i = 0;
     while i < full {
-        for (l, a) in acc.iter_mut().enumerate() {
+        for l in 0..LANES {
             // SAFETY: i + l < full <= n, and the caller promises n elements.
-            *a = K::combine(*a, unsafe { *src.add(i + l) }.widen());
+            let x = unsafe { *src.add(i + l) }.widen();
+            acc[l] = K::quick(acc[l], x);
+            if K::FLAGS {
+                flags[l] |= K::is_flagged(x) as u32;
+            }
         }
         i += LANES;
     }
@@ -58,18 +77,21 @@ unsafe fn lanes<T: Elem, K: Fold<T::C>>(src: *const T, n: usize) -> T::C {
             // SAFETY: full + l < n.
             *r = unsafe { *src.add(full + l) }.widen();
         }
-        for (a, r) in acc.iter_mut().zip(rest) {
-            *a = K::combine(*a, r);
+        for l in 0..LANES {
+            acc[l] = K::quick(acc[l], rest[l]);
+            if K::FLAGS {
+                flags[l] |= K::is_flagged(rest[l]) as u32;
+            }
         }
     }
     let mut width = LANES / 2;
     while width > 0 {
         for l in 0..width {
-            acc[l] = K::combine(acc[l], acc[l + width]);
+            acc[l] = K::quick(acc[l], acc[l + width]);
         }
         width /= 2;
     }
-    acc[0]
+    if K::FLAGS && flags.iter().fold(0, |a, f| a | f) != 0 { K::flagged() } else { acc[0] }
 }
 
 #[inline(always)]
@@ -123,9 +145,18 @@ fn pieces<T: Elem, K: Fold<T::C>>() -> Option<Reducer> {
 }
 
 macro_rules! folds {
-    ($($name:ident for $bound:ident { $identity:expr, |$a:ident, $b:ident| $e:expr })*) => {$(
+    ($($name:ident for $bound:ident { $identity:expr, |$a:ident, $b:ident| $e:expr $(, nan or $quick:expr)? })*) => {$(
         struct $name;
         impl<C: $bound> Fold<C> for $name {
+            $(
+                const FLAGS: bool = true;
+                #[inline(always)]
+                fn is_flagged(x: C) -> bool { x.is_nan() }
+                #[inline(always)]
+                fn quick($a: C, $b: C) -> C { $quick }
+                #[inline(always)]
+                fn flagged() -> C { C::NAN }
+            )?
             #[inline(always)]
             fn identity() -> C { $identity }
             #[inline(always)]
@@ -136,8 +167,8 @@ macro_rules! folds {
 folds! {
     SumFloat for Float { C::ZERO, |a, b| a + b }
     ProdFloat for Float { C::ONE, |a, b| a * b }
-    MaxFloat for Float { -C::INFINITY, |a, b| maximum(a, b) }
-    MinFloat for Float { C::INFINITY, |a, b| minimum(a, b) }
+    MaxFloat for Float { -C::INFINITY, |a, b| maximum(a, b), nan or if a > b { a } else { b } }
+    MinFloat for Float { C::INFINITY, |a, b| minimum(a, b), nan or if a < b { a } else { b } }
     SumInt for Int { C::ZERO, |a, b| a.add(b) }
     ProdInt for Int { C::ONE, |a, b| a.mul(b) }
     MaxInt for Int { C::LEAST, |a, b| a.max(b) }

@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Less work than this (in simple operations on elements) is not worth waking anyone.
 const ALONE: usize = 48 << 10;
+/// Less than this isn't even worth it while the workers are looking for work.
+const ALONE_HOT: usize = 20 << 10;
 /// About as much work is done between two polls.
 const POLL: usize = 1 << 28;
 /// Bytes of the first-level cache that a block may take.
@@ -61,6 +63,8 @@ pub(super) struct Run<'a> {
     row_gathers: SmallVec<[usize; 8]>,
     ones: SmallVec<[u64; 8]>,
     failed: AtomicBool,
+    /// Whether the work is split over threads.
+    large: bool,
 }
 
 // SAFETY: addresses are used for disjoint parts by different threads.
@@ -92,6 +96,7 @@ impl<'a> Run<'a> {
             row_gathers: SmallVec::new(),
             ones: smallvec::smallvec![0; program.one_words],
             failed: AtomicBool::new(false),
+            large: is_large(rows * row_len * program.cost),
         };
         run.cut(by_rows);
         run.lay_out();
@@ -101,7 +106,7 @@ impl<'a> Run<'a> {
     /// Chooses the block. It must never matter for the results.
     fn cut(&mut self, by_rows: bool) {
         let p = self.program;
-        let parallel = self.is_large();
+        let parallel = self.large;
         if self.short {
             let fair = if parallel { self.rows.div_ceil(4 * pool::threads()) } else { self.rows };
             self.panel = (CHUNK / self.row_len.max(1)).min(fair).max(1);
@@ -142,11 +147,9 @@ impl<'a> Run<'a> {
             }
         }
         self.spare = self.near.bytes;
-        self.near.add(3 * 8 * self.block);
-    }
-
-    fn is_large(&self) -> bool {
-        self.rows * self.row_len * self.program.cost > ALONE
+        if self.short || p.odd_reduce {
+            self.near.add(3 * 8 * self.block);
+        }
     }
 
     /// Runs everything.
@@ -163,7 +166,7 @@ impl<'a> Run<'a> {
             }
             if self.short {
                 self.short_rows(&at, poll)?;
-            } else if self.rows > 1 && (!self.is_large() || self.rows >= pool::threads()) {
+            } else if self.rows > 1 && (!self.large || self.rows >= pool::threads()) {
                 self.long_rows(&at, poll)?;
             } else {
                 self.walk_rows(&at, poll)?;
@@ -207,7 +210,7 @@ impl<'a> Run<'a> {
         while begin < tasks {
             poll()?;
             let n = batch.min(tasks - begin);
-            if self.is_large() {
+            if self.large {
                 pool::for_each_chunk(n, |i| f(begin + i))?;
             } else {
                 (begin..begin + n).for_each(&f);
@@ -301,7 +304,7 @@ impl<'a> Run<'a> {
     unsafe fn walk_rows(&self, ones: &Addresses, poll: Poll) -> Result<()> {
         let Some(scratch) = self.scratch(self.far.bytes) else { return Ok(()) };
         let (far, blocks) = (scratch.ptr(), self.blocks());
-        let tasks = if self.is_large() { blocks.min(8 * pool::threads()) } else { blocks.min(1) };
+        let tasks = if self.large { blocks.min(8 * pool::threads()) } else { blocks.min(1) };
         for row in 0..self.rows {
             let mut shared = ones.clone();
             // SAFETY: the row's memory belongs to this run, blocks are disjoint, partial results are a word a block.
@@ -441,6 +444,10 @@ impl<'a> Run<'a> {
         // SAFETY: the range lies within the domain, the room was laid out for a block.
         at[reg as usize] = unsafe { self.sources[reg as usize].block(start, n, room).cast_mut() };
     }
+}
+
+fn is_large(work: usize) -> bool {
+    work > ALONE || work > ALONE_HOT && pool::global().is_awake()
 }
 
 /// Something with addresses in it that all threads of a region see.

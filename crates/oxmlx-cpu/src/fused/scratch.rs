@@ -24,7 +24,8 @@ impl Drop for Block {
 }
 
 thread_local! {
-    static KEPT: Cell<Option<Block>> = const { Cell::new(None) };
+    /// Two, as a long row takes one for itself and one for a block.
+    static KEPT: Cell<[Option<Block>; 2]> = const { Cell::new([None, None]) };
 }
 
 /// A buffer in use; back to its thread when dropped.
@@ -33,8 +34,14 @@ pub(super) struct Scratch(Option<Block>);
 impl Scratch {
     /// At least `bytes` of this thread's scratch memory, with any contents; `None` if memory is exhausted.
     pub fn take(bytes: usize) -> Option<Scratch> {
-        let kept = KEPT.try_with(Cell::take).ok().flatten();
-        if let Some(block) = kept.filter(|k| k.len >= bytes) {
+        let kept = KEPT.try_with(|k| {
+            let mut all = k.take();
+            let fits = all.iter().position(|b| b.as_ref().is_some_and(|b| b.len >= bytes));
+            let block = fits.and_then(|i| all[i].take());
+            k.set(all);
+            block
+        });
+        if let Ok(Some(block)) = kept {
             return Some(Scratch(Some(block)));
         }
         let len = bytes.max(1).next_multiple_of(64 << 10);
@@ -53,8 +60,12 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Some(block) = self.0.take().filter(|b| b.len <= KEEP) {
-            // Whatever a nested run has left there is freed.
-            let _ = KEPT.try_with(|k| k.set(Some(block)));
+            let _ = KEPT.try_with(|k| {
+                let mut all = k.take();
+                let i = all.iter().position(Option::is_none).unwrap_or(0);
+                all[i] = Some(block);
+                k.set(all);
+            });
         }
     }
 }

@@ -310,6 +310,45 @@ fn softmax_group() -> Group {
     }
 }
 
+/// Bits of fused groups over arrays that are large enough to be split.
+fn digest() -> u64 {
+    let mut rng = Rng(11);
+    let mut sum = 0u64;
+    for (rows, n) in [(1usize, 300_001usize), (2, 70_000), (700, 129), (9, 9000)] {
+        let data: Vec<f32> = (0..rows * n).map(|_| rng.float()).collect();
+        let mut reduce = softmax_group();
+        (reduce.instrs, reduce.outputs) = (reduce.instrs[..1].to_vec(), vec![GroupOutput { reg: 1, value: 1 }]);
+        reduce.instrs[0] = Instr::Reduce { op: ReduceOp::Sum, src: 0, dst: 1 };
+        for g in [softmax_group(), reduce] {
+            let mut v = vec![Val::f32s(&data, &[rows, n]), Val::new(rows * n * 4, Layout::contiguous(&[rows, n]))];
+            run(&g, &mut v);
+            for x in v[1].f32() {
+                sum = (sum ^ x.to_bits() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23);
+            }
+        }
+    }
+    sum
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bits() {
+    let mine = format!("digest {:x}", digest());
+    if std::env::var_os("OXMLX_DIGEST").is_some() {
+        println!("{mine}");
+        return;
+    }
+    for threads in ["1", "2", "5"] {
+        let out = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "fused::tests::any_number_of_threads_gives_the_same_bits", "--nocapture"])
+            .env("OXMLX_DIGEST", "1")
+            .env("OXMLX_NUM_THREADS", threads)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&out.stdout);
+        assert!(text.contains(&mine), "{threads} threads: {text} instead of {mine}");
+    }
+}
+
 #[test]
 fn softmax_of_short_and_long_rows() {
     let mut rng = Rng(1);

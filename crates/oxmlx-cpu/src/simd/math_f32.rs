@@ -196,7 +196,7 @@ pub fn tan_huge(x: f32) -> f32 {
 }
 
 pub use wide::{
-    acos, acosh, asin, asinh, atan, atan2, atanh, cosh, erfinv, log1p, log2, log10, logaddexp, pow, sinh, tan,
+    is_far, rem, acos, acosh, asin, asinh, atan, atan2, atanh, cosh, erfinv, log1p, log2, log10, logaddexp, pow, sinh, tan,
 };
 
 #[cfg(test)]
@@ -255,6 +255,9 @@ mod tests {
 
     fn wide_asinh(x: f64) -> f64 {
         let a = x.abs();
+        if x.is_infinite() {
+            return x;
+        }
         (a + a * a / (1.0 + (a * a + 1.0).sqrt())).ln_1p().copysign(x)
     }
 
@@ -296,6 +299,24 @@ mod tests {
                 let (q, u) = (atan2(x, y), (x as f64).atan2(y as f64) as f32);
                 let close = q.to_bits().abs_diff(u.to_bits()) <= 1;
                 assert!(q.is_nan() && u.is_nan() || close, "atan2({x:e}, {y:e}) = {q:e}, not {u:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn remainders() {
+        let mut seed = 5u64;
+        let mut next = || {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            f32::from_bits((seed >> 32) as u32)
+        };
+        for i in 0..2_000_000 {
+            let a = next();
+            // Exact multiples and their neighbours, too.
+            let b = if i % 2 == 0 { next() } else { a / (i % 1000) as f32 };
+            if !is_far(a, b) {
+                let (r, t) = (rem(a, b), a % b);
+                assert!(r.to_bits() == t.to_bits() || r.is_nan() && t.is_nan(), "{a:e} % {b:e} = {r:e}, not {t:e}");
             }
         }
     }

@@ -252,7 +252,9 @@ pub fn asinh(x: f32) -> f32 {
     let w = x as f64;
     let a = w.abs();
     let z = a * a;
-    (log1p_wide(a + z / (1.0 + (1.0 + z).sqrt()))).copysign(w) as f32
+    let y = log1p_wide(a + z / (1.0 + (1.0 + z).sqrt()));
+    let y = if a == f64::INFINITY { a } else { y };
+    y.copysign(w) as f32
 }
 
 /// Inverse hyperbolic cosine.
@@ -298,6 +300,23 @@ pub fn erfinv(x: f32) -> f32 {
     let y = (w * if l < 5.5 { centre } else { tail }) as f32;
     let y = if w.abs() == 1.0 { f32::INFINITY.copysign(x) } else { y };
     if w.abs() <= 1.0 { y } else { f32::NAN }
+}
+
+/// Remainder of a division truncated towards zero; quotients beyond `is_far` are the library's business.
+#[inline(always)]
+pub fn rem(a: f32, b: f32) -> f32 {
+    let (x, y) = (a as f64, b as f64);
+    // The quotient may be rounded up to an integer: one step too far, which the sign tells.
+    let r = (-(x / y).trunc()).mul_add(y, x);
+    let r = if r * x < 0.0 { r + y.abs().copysign(x) } else { r };
+    let r = if y.abs() == f64::INFINITY && x.abs() < f64::INFINITY { x } else { r };
+    (r as f32).copysign(a)
+}
+
+/// Whether [`rem`] does not know a / b exactly enough.
+#[inline(always)]
+pub fn is_far(a: f32, b: f32) -> bool {
+    a.abs() as f64 >= b.abs() as f64 * 4_503_599_627_370_496.0 && b != 0.0
 }
 
 /// Quadrant and remainder of x by pi/2; |x| below 2^30.
