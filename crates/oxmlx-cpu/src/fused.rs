@@ -55,7 +55,8 @@ impl FusedKernel {
     /// Host bytes that the kernel holds, roughly.
     pub fn bytes(&self) -> usize {
         let steps: usize = self.direct.phases.iter().map(|p| p.row.len() + p.full.len()).sum();
-        512 + 2 * (steps * size_of::<program::Step>() + self.direct.regs.len() * size_of::<program::Register>())
+        512 + 2
+            * (steps * size_of::<program::Step>() + self.direct.regs.len() * size_of::<program::Register>())
     }
 
     /// Runs the group on the plan's values. Results are written row-major at their layout's offset. `poll` is

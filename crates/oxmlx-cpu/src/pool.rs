@@ -53,6 +53,8 @@ pub struct Pool {
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
+    /// When this thread asked `is_eager` in vain.
+    static LAST: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 static GLOBAL: AtomicPtr<Pool> = AtomicPtr::new(std::ptr::null_mut());
@@ -73,7 +75,8 @@ pub fn global() -> &'static Pool {
             }
         }
         let owner = CREATING.load(Ordering::Acquire);
-        if owner != pid && CREATING.compare_exchange(owner, pid, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        if owner != pid && CREATING.compare_exchange(owner, pid, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        {
             let fresh = GLOBAL.load(Ordering::Acquire);
             // SAFETY: as above.
             if fresh.is_null() || unsafe { (*fresh).pid } != pid {
@@ -162,9 +165,17 @@ impl Pool {
         self.threads
     }
 
-    /// Whether all workers are looking for work, so that a region costs well below a microsecond.
-    pub fn is_awake(&self) -> bool {
-        self.shared.sleepers.load(Ordering::Relaxed) == 0
+    /// Whether a region is worth it for a few microseconds of work: the workers are looking for some, or the
+    /// caller has been asking so often lately that waking them pays.
+    pub fn is_eager(&self) -> bool {
+        if self.threads <= 1 {
+            return false;
+        }
+        if self.shared.sleepers.load(Ordering::Relaxed) == 0 {
+            return true;
+        }
+        let now = Instant::now();
+        LAST.with(|last| last.replace(Some(now))).is_some_and(|t| now - t < SPIN / 2)
     }
 
     /// Runs `f(0) .. f(n - 1)` in any order and waits for all. Regions inside regions, and regions that find

@@ -3,19 +3,27 @@
 //! As in `unary.rs`: a row names its result and has a definition for each class of element type that the
 //! operation's rule allows; a row that is missing here does not compile.
 
+use super::complex as c;
 use super::elem::{Elem, Float, Int, Truth};
 use super::kernel::{Binary, Map2, binary_kernel};
-use super::complex as c;
 use oxmlx_core::ops::elementwise::BinaryOp;
 use oxmlx_types::{Complex, Dtype, bf16, f16};
 
 macro_rules! out_c {
-    (Truth $c:ty) => { bool };
-    ($k:ident $c:ty) => { $c };
+    (Truth $c:ty) => {
+        bool
+    };
+    ($k:ident $c:ty) => {
+        $c
+    };
 }
 macro_rules! out_e {
-    (Truth $t:ty) => { Truth };
-    ($k:ident $t:ty) => { $t };
+    (Truth $t:ty) => {
+        Truth
+    };
+    ($k:ident $t:ty) => {
+        $t
+    };
 }
 
 macro_rules! binary_rows {

@@ -46,7 +46,7 @@ macro_rules! float_casts {
         }
         #[inline(always)]
         fn $long(x: $f) -> i64 {
-            if (-9.223372036854775808e18..9.223372036854775808e18).contains(&x) {
+            if (-((1u64 << 63) as $f)..(1u64 << 63) as $f).contains(&x) {
                 // SAFETY: x is within range.
                 unsafe { x.to_int_unchecked() }
             } else {
@@ -55,7 +55,7 @@ macro_rules! float_casts {
         }
         #[inline(always)]
         fn $ulong(x: $f) -> u64 {
-            if x >= 9.223372036854775808e18 { x as u64 } else { $long(x) as u64 }
+            if x >= (1u64 << 63) as $f { x as u64 } else { $long(x) as u64 }
         }
         impl Conv<i8> for $f { #[inline(always)] fn conv(self) -> i8 { $word(self) as i8 } }
         impl Conv<i16> for $f { #[inline(always)] fn conv(self) -> i16 { $word(self) as i16 } }
@@ -117,8 +117,18 @@ where
 /// All conversions from one stored type.
 fn from<T: Elem>(to: Dtype) -> Unary
 where
-    T::C: Conv<bool> + Conv<u8> + Conv<u16> + Conv<u32> + Conv<u64> + Conv<i8> + Conv<i16> + Conv<i32> + Conv<i64>
-        + Conv<f32> + Conv<f64> + Conv<Complex>,
+    T::C: Conv<bool>
+        + Conv<u8>
+        + Conv<u16>
+        + Conv<u32>
+        + Conv<u64>
+        + Conv<i8>
+        + Conv<i16>
+        + Conv<i32>
+        + Conv<i64>
+        + Conv<f32>
+        + Conv<f64>
+        + Conv<Complex>,
 {
     match to {
         Dtype::Bool => pair::<T, Truth>(),

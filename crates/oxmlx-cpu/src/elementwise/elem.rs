@@ -240,7 +240,7 @@ impl Float for f32 {
     }
     #[inline(always)]
     fn is_nan(self) -> bool {
-        self != self
+        f32::is_nan(self)
     }
     #[inline(always)]
     fn rsqrt(self) -> f32 {
@@ -271,7 +271,7 @@ impl Float for f64 {
     }
     #[inline(always)]
     fn is_nan(self) -> bool {
-        self != self
+        f64::is_nan(self)
     }
     #[inline(always)]
     fn rsqrt(self) -> f64 {
@@ -304,8 +304,14 @@ mod tests {
     fn halves_convert_as_the_library_does() {
         for bits in 0..=u16::MAX {
             let (h, b) = (f16::from_bits(bits), bf16::from_bits(bits));
-            assert!(h.is_nan() && h.widen().is_nan() || h.to_f32().to_bits() == h.widen().to_bits(), "{bits:x}");
-            assert!(b.is_nan() && b.widen().is_nan() || b.to_f32().to_bits() == b.widen().to_bits(), "{bits:x}");
+            assert!(
+                h.is_nan() && h.widen().is_nan() || h.to_f32().to_bits() == h.widen().to_bits(),
+                "{bits:x}"
+            );
+            assert!(
+                b.is_nan() && b.widen().is_nan() || b.to_f32().to_bits() == b.widen().to_bits(),
+                "{bits:x}"
+            );
         }
         for bits in (0..u32::MAX - 4099).step_by(4099) {
             for d in 0..3 {
@@ -313,7 +319,11 @@ mod tests {
                 let x = f32::from_bits((bits & !0xfff) + d.max(1) - 1 + (bits & 0x1000));
                 for x in [x, f32::from_bits(bits)] {
                     let (h, b) = (f16::narrow(x), bf16::narrow(x));
-                    assert!(x.is_nan() && h.is_nan() || h == f16::from_f32(x), "{x:e}: {h} {}", f16::from_f32(x));
+                    assert!(
+                        x.is_nan() && h.is_nan() || h == f16::from_f32(x),
+                        "{x:e}: {h} {}",
+                        f16::from_f32(x)
+                    );
                     assert!(x.is_nan() && b.is_nan() || b == bf16::from_f32(x), "{x:e}");
                 }
             }

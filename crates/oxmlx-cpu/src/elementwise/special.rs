@@ -37,7 +37,8 @@ pub(crate) fn erfinv(x: f64) -> f64 {
     // Nearer to 1 than float32 can say: the tail's leading behaviour starts the iteration.
     let start = crate::simd::math_f32::erfinv(x as f32) as f64;
     let l = -((1.0 - x.abs()) * (1.0 + x.abs())).ln();
-    let mut y = if start.is_finite() && l < 14.0 { start } else { (l - 0.5 * (l * 3.2).ln()).sqrt().copysign(x) };
+    let mut y =
+        if start.is_finite() && l < 14.0 { start } else { (l - 0.5 * (l * 3.2).ln()).sqrt().copysign(x) };
     for _ in 0..4 {
         let slope = std::f64::consts::FRAC_2_SQRT_PI * (-y * y).exp();
         let e = (erf(y) - x) / slope;

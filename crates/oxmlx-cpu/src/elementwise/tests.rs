@@ -5,17 +5,39 @@ use num_complex::Complex64 as Wide;
 use oxmlx_core::ops::elementwise::{BinaryOp, UnaryOp};
 
 const SPECIAL: [f64; 22] = [
-    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 2.0, -3.7, 0.001, -0.25, 0.75, 100.25, -7.0, 7.0, 1e4, -60.0,
-    f64::INFINITY, f64::NEG_INFINITY, f64::NAN,
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    -2.5,
+    2.0,
+    -3.7,
+    0.001,
+    -0.25,
+    0.75,
+    100.25,
+    -7.0,
+    7.0,
+    1e4,
+    -60.0,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    f64::NAN,
 ];
 const INTS: [i64; 14] = [0, 1, -1, 2, -2, 7, -7, 3, 127, -128, 255, 40_000, i64::MAX, i64::MIN];
 
 fn apply1(op: UnaryOp, x: Scalar, out: Dtype) -> Scalar {
-    fold(&Primitive::Unary(op), out, &[x]).unwrap_or_else(|| panic!("{} has no kernel for {}", op.name(), x.dtype))
+    fold(&Primitive::Unary(op), out, &[x])
+        .unwrap_or_else(|| panic!("{} has no kernel for {}", op.name(), x.dtype))
 }
 
 fn apply2(op: BinaryOp, a: Scalar, b: Scalar, out: Dtype) -> Scalar {
-    fold(&Primitive::Binary(op), out, &[a, b]).unwrap_or_else(|| panic!("{} has no kernel for {}", op.name(), a.dtype))
+    fold(&Primitive::Binary(op), out, &[a, b])
+        .unwrap_or_else(|| panic!("{} has no kernel for {}", op.name(), a.dtype))
 }
 
 fn ulp(d: Dtype) -> f64 {
@@ -155,7 +177,9 @@ fn float2(op: BinaryOp, a: f64, b: f64) -> f64 {
         Power => a.powf(b),
         Remainder => floor_rem(a, b),
         Subtract => a - b,
-        BitwiseAnd | BitwiseOr | BitwiseXor | LeftShift | RightShift | LogicalAnd | LogicalOr => unreachable!(),
+        BitwiseAnd | BitwiseOr | BitwiseXor | LeftShift | RightShift | LogicalAnd | LogicalOr => {
+            unreachable!()
+        }
     }
 }
 
@@ -168,7 +192,9 @@ fn int2(op: BinaryOp, a: i128, b: i128, bits: i128) -> i128 {
         BitwiseXor => a ^ b,
         Equal => (a == b) as i128,
         FloorDivide if b == 0 => 0,
-        FloorDivide => (a - a.rem_euclid(b.abs()) - if b < 0 && a.rem_euclid(b.abs()) != 0 { b } else { 0 }) / b,
+        FloorDivide => {
+            (a - a.rem_euclid(b.abs()) - if b < 0 && a.rem_euclid(b.abs()) != 0 { b } else { 0 }) / b
+        }
         Greater => (a > b) as i128,
         GreaterEqual => (a >= b) as i128,
         LeftShift => a << b.rem_euclid(bits),
@@ -354,8 +380,20 @@ fn complex_numbers() {
                     LessEqual => truth(less || z == w).into(),
                     Greater => truth(!less && z != w).into(),
                     GreaterEqual => truth(!less).into(),
-                    Maximum => if less { w } else { z },
-                    Minimum => if less { z } else { w },
+                    Maximum => {
+                        if less {
+                            w
+                        } else {
+                            z
+                        }
+                    }
+                    Minimum => {
+                        if less {
+                            z
+                        } else {
+                            w
+                        }
+                    }
                     _ => panic!("{}", op.name()),
                 };
                 let got = apply2(op, c(z), c(w), op.dtypes(Dtype::Complex64).unwrap().1);

@@ -11,14 +11,26 @@ use oxmlx_core::ops::elementwise::UnaryOp;
 use oxmlx_types::{Complex, Dtype, bf16, f16};
 
 macro_rules! out_c {
-    (Truth $c:ty) => { bool };
-    (Real Complex) => { f32 };
-    ($k:ident $c:ty) => { $c };
+    (Truth $c:ty) => {
+        bool
+    };
+    (Real Complex) => {
+        f32
+    };
+    ($k:ident $c:ty) => {
+        $c
+    };
 }
 macro_rules! out_e {
-    (Truth $t:ty) => { Truth };
-    (Real Complex) => { f32 };
-    ($k:ident $t:ty) => { $t };
+    (Truth $t:ty) => {
+        Truth
+    };
+    (Real Complex) => {
+        f32
+    };
+    ($k:ident $t:ty) => {
+        $t
+    };
 }
 
 macro_rules! unary_rows {

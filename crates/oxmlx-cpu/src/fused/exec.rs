@@ -82,7 +82,14 @@ pub(super) unsafe fn narrow(step: &Step, regs: &[Register], at: &[*mut u8], exte
 ///
 /// # Safety
 /// Every register of the step has its address, and room for the block.
-pub(super) unsafe fn full(step: &Step, regs: &[Register], at: &[*mut u8], rows: usize, n: usize, spare: *mut u8) {
+pub(super) unsafe fn full(
+    step: &Step,
+    regs: &[Register],
+    at: &[*mut u8],
+    rows: usize,
+    n: usize,
+    spare: *mut u8,
+) {
     let (mut p, mut one) = ([std::ptr::null::<u8>(); 3], [false; 3]);
     let mut by_row = [0usize; 3];
     let mut any_row = false;

@@ -118,7 +118,8 @@ impl Program {
         }
         let mut placed = place(group)?;
         let phases = 1 + placed.iter().map(|p| p.phase + is_reduce(&p.step) as usize).max().unwrap_or(0);
-        let cost = placed.iter().map(|p| if p.extent == Extent::Full { weight(&p.step) } else { 0 }).sum::<usize>();
+        let cost =
+            placed.iter().map(|p| if p.extent == Extent::Full { weight(&p.step) } else { 0 }).sum::<usize>();
         let copies = give_outputs(group, staged, &mut regs);
         placed.sort_by_key(|p| p.phase);
         let mut program = Program {
@@ -170,11 +171,10 @@ impl Program {
         for phase in &mut self.phases {
             for &s in phase.full.iter().flat_map(|s| s.srcs().iter()) {
                 let reg = self.regs[s as usize];
-                if let (Home::Input(_), Extent::Full) = (reg.home, reg.extent) {
-                    if !phase.loads.iter().any(|l| l.0 == s) {
-                        phase.loads.push((s, !seen.contains(&s)));
-                        seen.push(s);
-                    }
+                let operand = matches!(reg.home, Home::Input(_)) && reg.extent == Extent::Full;
+                if operand && !phase.loads.iter().any(|l| l.0 == s) {
+                    phase.loads.push((s, !seen.contains(&s)));
+                    seen.push(s);
                 }
             }
         }
@@ -274,9 +274,11 @@ fn sink(group: &Group, placed: &mut [Placed]) {
         needed[o.reg as usize] = 0;
     }
     for p in placed.iter_mut().rev() {
-        let from_operands = p.step.srcs().iter().all(|&s| {
-            (s as usize) < group.inputs.len() || group.regs[s as usize].extent != Extent::Full
-        });
+        let from_operands = p
+            .step
+            .srcs()
+            .iter()
+            .all(|&s| (s as usize) < group.inputs.len() || group.regs[s as usize].extent != Extent::Full);
         let use_at = needed[p.step.dst as usize];
         if p.extent == Extent::Full && !is_reduce(&p.step) && from_operands && use_at != usize::MAX {
             p.phase = p.phase.max(use_at);

@@ -172,7 +172,11 @@ impl<'a> Run<'a> {
                 self.walk_rows(&at, poll)?;
             }
             if self.failed.load(Ordering::Relaxed) {
-                return Err(Error::new(ErrorKind::OutOfMemory, "", "No memory for a kernel's scratch space."));
+                return Err(Error::new(
+                    ErrorKind::OutOfMemory,
+                    "",
+                    "No memory for a kernel's scratch space.",
+                ));
             }
             for s in &self.program.ones_last {
                 exec::narrow(s, &self.program.regs, &at, Extent::One, 1);
@@ -447,7 +451,7 @@ impl<'a> Run<'a> {
 }
 
 fn is_large(work: usize) -> bool {
-    work > ALONE || work > ALONE_HOT && pool::global().is_awake()
+    work > ALONE || work > ALONE_HOT && pool::global().is_eager()
 }
 
 /// Something with addresses in it that all threads of a region see.

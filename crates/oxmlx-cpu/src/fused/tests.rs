@@ -38,7 +38,13 @@ impl Val {
     fn f32s(data: &[f32], shape: &[usize]) -> Val {
         let mut v = Val::new(data.len() * 4, Layout::contiguous(shape));
         // SAFETY: the memory was made for as many bytes.
-        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr().cast::<u8>(), v.mem.as_mut_ptr().cast(), data.len() * 4) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                data.as_ptr().cast::<u8>(),
+                v.mem.as_mut_ptr().cast(),
+                data.len() * 4,
+            )
+        };
         v
     }
     fn bytes(&self, n: usize) -> &[u8] {
@@ -46,7 +52,10 @@ impl Val {
         unsafe { std::slice::from_raw_parts(self.mem.as_ptr().cast(), n) }
     }
     fn f32(&self) -> Vec<f32> {
-        self.bytes(self.layout.size() * 4).chunks(4).map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect()
+        self.bytes(self.layout.size() * 4)
+            .chunks(4)
+            .map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]]))
+            .collect()
     }
     fn bound(&mut self) -> Bound {
         Bound { base: Address(self.mem.as_mut_ptr() as usize), layout: self.layout.clone() }
@@ -92,7 +101,8 @@ fn random_group(rng: &mut Rng, row_axes: u8) -> Group {
             }
             2 | 3 => {
                 let b = (0..8).map(|_| pick(rng)).find(|&b| regs[b as usize].dtype == ra.dtype).unwrap_or(a);
-                let op = [BinaryOp::Add, BinaryOp::Multiply, BinaryOp::Maximum, BinaryOp::Subtract][rng.below(4)];
+                let op =
+                    [BinaryOp::Add, BinaryOp::Multiply, BinaryOp::Maximum, BinaryOp::Subtract][rng.below(4)];
                 instrs.push(Instr::Binary { op, a, b, dst });
                 regs.push(reg(ra.dtype, larger(ra.extent, regs[b as usize].extent)));
             }
@@ -225,8 +235,19 @@ fn one_by_one(group: &Group, values: &[Val], shape: &[usize]) -> Vec<Val> {
 fn fused_is_bit_equal_to_unfused() {
     let mut rng = Rng(7);
     let shapes: &[&[usize]] = &[
-        &[5, 7], &[3, 4095], &[2, 4097], &[1, 1], &[0, 3], &[3, 0], &[70, 64], &[300, 3], &[2, 3, 5], &[1, 9000],
-        &[3, 1, 100], &[12, 20_000], &[1, 300_000],
+        &[5, 7],
+        &[3, 4095],
+        &[2, 4097],
+        &[1, 1],
+        &[0, 3],
+        &[3, 0],
+        &[70, 64],
+        &[300, 3],
+        &[2, 3, 5],
+        &[1, 9000],
+        &[3, 1, 100],
+        &[12, 20_000],
+        &[1, 300_000],
     ];
     for round in 0..400 {
         let shape = shapes[rng.below(shapes.len())];
@@ -261,7 +282,9 @@ fn fused_is_bit_equal_to_unfused() {
         let s = Layout::contiguous(&shape_of(info.extent, shape, row_axes));
         let host = group.inputs.iter().enumerate().find(|(i, v)| {
             let r = group.regs[*i];
-            r.extent == info.extent && r.dtype.size() == info.dtype.size() && inplace[v.value as usize].layout == s
+            r.extent == info.extent
+                && r.dtype.size() == info.dtype.size()
+                && inplace[v.value as usize].layout == s
         });
         if let Some((_, host)) = host {
             let mut bounds: Vec<Bound> = inplace.iter_mut().map(Val::bound).collect();
@@ -317,10 +340,12 @@ fn digest() -> u64 {
     for (rows, n) in [(1usize, 300_001usize), (2, 70_000), (700, 129), (9, 9000)] {
         let data: Vec<f32> = (0..rows * n).map(|_| rng.float()).collect();
         let mut reduce = softmax_group();
-        (reduce.instrs, reduce.outputs) = (reduce.instrs[..1].to_vec(), vec![GroupOutput { reg: 1, value: 1 }]);
+        (reduce.instrs, reduce.outputs) =
+            (reduce.instrs[..1].to_vec(), vec![GroupOutput { reg: 1, value: 1 }]);
         reduce.instrs[0] = Instr::Reduce { op: ReduceOp::Sum, src: 0, dst: 1 };
         for g in [softmax_group(), reduce] {
-            let mut v = vec![Val::f32s(&data, &[rows, n]), Val::new(rows * n * 4, Layout::contiguous(&[rows, n]))];
+            let mut v =
+                vec![Val::f32s(&data, &[rows, n]), Val::new(rows * n * 4, Layout::contiguous(&[rows, n]))];
             run(&g, &mut v);
             for x in v[1].f32() {
                 sum = (sum ^ x.to_bits() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23);
@@ -354,7 +379,8 @@ fn softmax_of_short_and_long_rows() {
     let mut rng = Rng(1);
     for (rows, n) in [(64, 64), (3, 1), (1, 50_000), (5, 5000), (100, 10)] {
         let data: Vec<f32> = (0..rows * n).map(|_| rng.float()).collect();
-        let mut v = vec![Val::f32s(&data, &[rows, n]), Val::new(rows * n * 4, Layout::contiguous(&[rows, n]))];
+        let mut v =
+            vec![Val::f32s(&data, &[rows, n]), Val::new(rows * n * 4, Layout::contiguous(&[rows, n]))];
         run(&softmax_group(), &mut v);
         for (x, y) in data.chunks(n).zip(v[1].f32().chunks(n)) {
             let total: f64 = x.iter().map(|&x| (x as f64).exp()).sum();
@@ -401,8 +427,19 @@ fn speed() {
     let mut array = |n: usize| Val::f32s(&(0..n).map(|_| rng.float()).collect::<Vec<_>>(), &[n]);
     let n = 1 << 14;
     for op in [
-        UnaryOp::Exp, UnaryOp::Tanh, UnaryOp::Sin, UnaryOp::Log, UnaryOp::Erf, UnaryOp::Sigmoid, UnaryOp::Expm1,
-        UnaryOp::Log1p, UnaryOp::ArcTan, UnaryOp::ErfInv, UnaryOp::Tan, UnaryOp::Rsqrt, UnaryOp::Square,
+        UnaryOp::Exp,
+        UnaryOp::Tanh,
+        UnaryOp::Sin,
+        UnaryOp::Log,
+        UnaryOp::Erf,
+        UnaryOp::Sigmoid,
+        UnaryOp::Expm1,
+        UnaryOp::Log1p,
+        UnaryOp::ArcTan,
+        UnaryOp::ErfInv,
+        UnaryOp::Tan,
+        UnaryOp::Rsqrt,
+        UnaryOp::Square,
     ] {
         let (x, mut y) = (array(n), vec![0f32; n]);
         let f = crate::elementwise::unary(op, F).unwrap();
@@ -423,7 +460,13 @@ fn speed() {
             let t = Instant::now();
             // SAFETY: all arrays have n elements.
             unsafe {
-                f(x.mem.as_ptr().cast(), z.mem.as_ptr().cast(), y.as_mut_ptr().cast(), n, crate::elementwise::Form::Both);
+                f(
+                    x.mem.as_ptr().cast(),
+                    z.mem.as_ptr().cast(),
+                    y.as_mut_ptr().cast(),
+                    n,
+                    crate::elementwise::Form::Both,
+                );
             }
             best = best.min(t.elapsed().as_secs_f64());
         }
@@ -453,6 +496,28 @@ fn speed() {
         v[0].layout = Layout::contiguous(&[r, c]);
         let reps = if r == 64 { 2000 } else { 10 };
         time(&format!("softmax {r}x{c}"), reps, &softmax_group(), &mut v, (r * c) as f64 / 1e9, "Gel/s");
+    }
+    let n = 2048;
+    let mut v = [array(n * n), array(n * n), array(n * n)];
+    for x in &mut v {
+        x.layout = Layout::contiguous(&[n, n]);
+    }
+    v[1].layout = v[1].layout.permute(&[1, 0]);
+    time("add transposed 4M", 5, &add, &mut v, (n * n) as f64 * 12e-9, "GB/s");
+    v[1].layout = Layout::contiguous(&[n]);
+    time("add row 4M", 5, &add, &mut v, (n * n) as f64 * 8e-9, "GB/s");
+    v[1].layout = Layout { strides: smallvec::smallvec![1, 0], ..Layout::contiguous(&[n, 1]) };
+    time("add column 4M", 5, &add, &mut v, (n * n) as f64 * 8e-9, "GB/s");
+    let mut v = [array(3 << 20), array(3), array(3 << 20)];
+    for x in [0, 2] {
+        v[x].layout = Layout::contiguous(&[1 << 20, 3]);
+    }
+    time("add triple 3M", 5, &add, &mut v, 3e6 * 8e-9, "GB/s");
+    let mut half = pointwise(2, vec![Instr::Binary { op: BinaryOp::Add, a: 0, b: 1, dst: 2 }], 0);
+    for d in [Dtype::Float16, Dtype::Bfloat16] {
+        half.regs.iter_mut().for_each(|r| r.dtype = d);
+        let mut v = [array(1 << 20), array(1 << 20), array(1 << 20)];
+        time(&format!("add 1M {d}"), 5, &half, &mut v, (1 << 20) as f64 * 1e-9, "Gel/s");
     }
     let mut v = [array(16), array(16), array(16)];
     time("add 16", 20_000, &add, &mut v, 1e-6, "M/s");

@@ -9,7 +9,7 @@ use super::wide;
 const MAGIC: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to an integer.
 const LOG2E: f32 = std::f32::consts::LOG2_E;
 // ln 2 in two parts; products of the first with small integers are exact.
-const LN2_HI: f32 = 0.693_359_375;
+const LN2_HI: f32 = 0.693_359_4;
 const LN2_LO: f32 = -2.121_944_4e-4;
 
 /// Horner's rule, lowest coefficient first, with fused steps.
@@ -25,7 +25,13 @@ fn poly<const N: usize>(x: f32, c: [f32; N]) -> f32 {
 #[inline(always)]
 fn clamp(x: f32, lo: f32, hi: f32) -> f32 {
     // Not f32::clamp: NaN has to pass, and in vector registers.
-    if x > hi { hi } else if x < lo { lo } else { x }
+    if x > hi {
+        hi
+    } else if x < lo {
+        lo
+    } else {
+        x
+    }
 }
 
 /// (k + magic, e^r - 1) with x = k ln 2 + r.
@@ -86,7 +92,17 @@ pub fn log(x: f32) -> f32 {
     let n = (e >> 23) as f32 - if tiny { 23.0 } else { 0.0 };
     let q = poly(
         f,
-        [-0.5, 0.3333321, -0.24999718, 0.2001075, -0.16682248, 0.14001131, -0.12167915, 0.1400489, -0.12945764],
+        [
+            -0.5,
+            0.3333321,
+            -0.24999718,
+            0.2001075,
+            -0.16682248,
+            0.14001131,
+            -0.12167915,
+            0.1400489,
+            -0.12945764,
+        ],
     );
     let y = n.mul_add(std::f32::consts::LN_2, (f * f).mul_add(q, f));
     let y = if x == f32::INFINITY { x } else { y };
@@ -99,7 +115,7 @@ pub fn log(x: f32) -> f32 {
 pub fn tanh(x: f32) -> f32 {
     let a = x.abs();
     let z = x * x;
-    let small = (a * z).mul_add(poly(z, [-0.333333, 0.13331957, -0.05378663, 0.020805215, -0.0059056822]), a);
+    let small = (a * z).mul_add(poly(z, [-0.333333, 0.13331957, -0.05378663, 0.020805215, -0.005905682]), a);
     let e = exp_normal(if a > 9.5 { 19.0 } else { 2.0 * a });
     let large = 1.0 - 2.0 / (e + 1.0);
     let y = if a < 0.58 { small } else { large };
@@ -125,18 +141,23 @@ pub fn erf(x: f32) -> f32 {
     let a = x.abs();
     let z = x * x;
     let small = a.mul_add(
-        poly(
-            z,
-            [0.12837917, -0.37612635, 0.11283694, -0.02685927, 0.0052006328, -0.0008137421, 8.34516e-05],
-        ),
+        poly(z, [0.12837917, -0.37612635, 0.11283694, -0.02685927, 0.005200633, -0.0008137421, 8.34516e-05]),
         a,
     );
     let t = if a > 3.925 { 3.925 } else { a };
     let l = poly(
         t,
         [
-            9.11e-05, -1.1290097, -0.63467747, -0.106277585, 0.023223354, -0.0030006934, -3.6116533e-05,
-            9.766389e-05, -1.7057704e-05, 1.0617065e-06,
+            9.11e-05,
+            -1.1290097,
+            -0.63467747,
+            -0.106277585,
+            0.023223354,
+            -0.0030006934,
+            -3.6116533e-05,
+            9.766389e-05,
+            -1.7057704e-05,
+            1.0617065e-06,
         ],
     );
     let large = 1.0 - exp_normal(l);
@@ -145,11 +166,10 @@ pub fn erf(x: f32) -> f32 {
     if x.is_nan() { x } else { y }
 }
 
-/// Arguments beyond which sine, cosine and tangent need an exact reduction (and infinities, and NaN).
+/// Arguments beyond which sine, cosine and tangent need an exact reduction (and infinities).
 #[inline(always)]
 pub fn is_huge(x: f32) -> bool {
-    // Negated, so that NaN is huge too.
-    !(x.abs() < 5e8)
+    x.abs() >= 5e8
 }
 
 #[inline(always)]
@@ -196,7 +216,8 @@ pub fn tan_huge(x: f32) -> f32 {
 }
 
 pub use wide::{
-    is_far, rem, acos, acosh, asin, asinh, atan, atan2, atanh, cosh, erfinv, log1p, log2, log10, logaddexp, pow, sinh, tan,
+    acos, acosh, asin, asinh, atan, atan2, atanh, cosh, erfinv, is_far, log1p, log2, log10, logaddexp, pow,
+    rem, sinh, tan,
 };
 
 #[cfg(test)]
@@ -206,7 +227,8 @@ mod tests {
     /// Largest error over bit patterns spread over all floats, in units of the exact result's last place.
     fn check(name: &str, f: impl Fn(f32) -> f32, exact: impl Fn(f64) -> f64, limit: f64) {
         let mut worst = (0.0, 0.0f32);
-        let special = [0.0, f32::INFINITY, f32::NAN, 1.0, 1e-45, f32::MIN_POSITIVE, f32::MAX, 88.72284, 0.5, 2.0];
+        let special =
+            [0.0, f32::INFINITY, f32::NAN, 1.0, 1e-45, f32::MIN_POSITIVE, f32::MAX, 88.72284, 0.5, 2.0];
         let dense = (0..4_000_000u32).map(|i| (i as f32 - 2e6) * 6e-6);
         let all = (0..u32::MAX / 977).map(|i| f32::from_bits(i * 977)).chain(dense);
         for x in special.iter().flat_map(|&x| [x, -x]).chain(all) {
@@ -238,7 +260,12 @@ mod tests {
         check("log2", log2, f64::log2, 1.0);
         check("log10", log10, f64::log10, 1.0);
         check("tanh", tanh, f64::tanh, 2.0);
-        check("sigmoid", sigmoid, |x| if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }, 2.0);
+        check(
+            "sigmoid",
+            sigmoid,
+            |x| if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) },
+            2.0,
+        );
         check("sinh", sinh, f64::sinh, 1.0);
         check("cosh", cosh, f64::cosh, 1.0);
         check("asin", asin, f64::asin, 1.0);
@@ -287,8 +314,30 @@ mod tests {
     #[test]
     fn powers() {
         let values = [
-            0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 1e-45, 1e38, -1e38, 8388609.0, -8388609.0, 16777216.0,
-            f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1.0000001, 0.99999994, 127.5, -149.0, 1.0 / 3.0,
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            0.5,
+            -0.5,
+            2.0,
+            -2.0,
+            3.0,
+            -3.0,
+            1e-45,
+            1e38,
+            -1e38,
+            8388609.0,
+            -8388609.0,
+            16777216.0,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+            f32::NAN,
+            1.0000001,
+            0.99999994,
+            127.5,
+            -149.0,
+            1.0 / 3.0,
         ];
         let dense: Vec<f32> = (1..400).map(|i| i as f32 * 0.137).collect();
         for &x in values.iter().chain(&dense) {
@@ -316,7 +365,10 @@ mod tests {
             let b = if i % 2 == 0 { next() } else { a / (i % 1000) as f32 };
             if !is_far(a, b) {
                 let (r, t) = (rem(a, b), a % b);
-                assert!(r.to_bits() == t.to_bits() || r.is_nan() && t.is_nan(), "{a:e} % {b:e} = {r:e}, not {t:e}");
+                assert!(
+                    r.to_bits() == t.to_bits() || r.is_nan() && t.is_nan(),
+                    "{a:e} % {b:e} = {r:e}, not {t:e}"
+                );
             }
         }
     }
