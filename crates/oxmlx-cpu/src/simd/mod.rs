@@ -1,0 +1,93 @@
+//! Vector code for the processor at hand, from one portable source.
+//!
+//! Loop bodies are plain Rust, always inlined into thin functions that switch on an instruction set for
+//! their body; the compiler vectorises each. Which set is used is decided once, at run time. All sets give
+//! the same bits: nothing is contracted or reassociated, and a fused multiply-add is written as one.
+
+pub mod math_f32;
+pub mod wide;
+
+use std::sync::OnceLock;
+
+/// Instruction sets for which kernels exist.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Isa {
+    /// Whatever the target triple promises.
+    Base,
+    /// AVX2 with fused multiply-add.
+    V3,
+    /// AVX-512.
+    V4,
+}
+
+/// The best set that this processor has; `OXMLX_CPU_ISA=base|v3|v4` asks for a lower one.
+pub fn isa() -> Isa {
+    static ISA: OnceLock<Isa> = OnceLock::new();
+    *ISA.get_or_init(|| {
+        let best = detect();
+        match std::env::var("OXMLX_CPU_ISA").as_deref() {
+            Ok("base") => Isa::Base,
+            Ok("v3") if best != Isa::Base => Isa::V3,
+            _ => best,
+        }
+    })
+}
+
+#[cfg(target_arch = "x86_64")]
+fn detect() -> Isa {
+    let v3 = is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("lzcnt");
+    let v4 = v3
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq");
+    match (v3, v4) {
+        (_, true) => Isa::V4,
+        (true, _) => Isa::V3,
+        _ => Isa::Base,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn detect() -> Isa {
+    Isa::Base
+}
+
+/// `dispatch! { name[Generics: Bounds](args: types) -> Ret = body }` defines `name`, which returns the pointer
+/// to the instance of `body` for this processor. `body` is an `#[inline(always)]` unsafe function with the
+/// same generics and arguments.
+macro_rules! dispatch {
+    ($(#[$doc:meta])* $name:ident [$($g:ident : $bound:path),*] ($($a:ident : $t:ty),*) -> $r:ty = $body:ident) => {
+        $(#[$doc])*
+        pub(crate) fn $name<$($g: $bound),*>() -> unsafe fn($($t),*) -> $r {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,bmi1,bmi2,lzcnt")]
+                unsafe fn v4<$($g: $bound),*>($($a: $t),*) -> $r {
+                    // SAFETY: the caller's promise, passed on.
+                    unsafe { $body::<$($g),*>($($a),*) }
+                }
+                #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt")]
+                unsafe fn v3<$($g: $bound),*>($($a: $t),*) -> $r {
+                    // SAFETY: the caller's promise, passed on.
+                    unsafe { $body::<$($g),*>($($a),*) }
+                }
+                match $crate::simd::isa() {
+                    $crate::simd::Isa::V4 => return v4::<$($g),*>,
+                    $crate::simd::Isa::V3 => return v3::<$($g),*>,
+                    $crate::simd::Isa::Base => {}
+                }
+            }
+            unsafe fn base<$($g: $bound),*>($($a: $t),*) -> $r {
+                // SAFETY: the caller's promise, passed on.
+                unsafe { $body::<$($g),*>($($a),*) }
+            }
+            base::<$($g),*>
+        }
+    };
+}
+pub(crate) use dispatch;
