@@ -31,6 +31,11 @@ vectorized! {
                 }
                 at += LANES;
             }
+        }
+        // A copy: an array that is indexed at run time can't stay in registers.
+        let mut acc = acc;
+        // SAFETY: below k.
+        unsafe {
             for l in 0..k - whole {
                 acc[l] = (*w.add(at + l)).widen().fma(*x.add(at + l), acc[l]);
             }

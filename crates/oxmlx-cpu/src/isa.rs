@@ -44,38 +44,38 @@ pub(crate) fn isa() -> Isa {
 /// Declares a function that is compiled for each [`Isa`]. The body must be safe to run anywhere; what it
 /// calls should be `#[inline(always)]`, else it stays at the base level.
 macro_rules! vectorized {
-    ($(#[$meta:meta])* $vis:vis unsafe fn $name:ident $(<$T:ident : $bound:path>)? ($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
+    ($(#[$meta:meta])* $vis:vis unsafe fn $name:ident $(<$($T:ident : $bound:path),+>)? ($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
         $(#[$meta])*
         #[allow(clippy::too_many_arguments)]
-        $vis unsafe fn $name $(<$T: $bound>)? ($($arg: $ty),*) $(-> $ret)? {
+        $vis unsafe fn $name $(<$($T: $bound),+>)? ($($arg: $ty),*) $(-> $ret)? {
             #[inline(always)]
             #[allow(clippy::too_many_arguments)]
-            unsafe fn body $(<$T: $bound>)? ($($arg: $ty),*) $(-> $ret)? $body
+            unsafe fn body $(<$($T: $bound),+>)? ($($arg: $ty),*) $(-> $ret)? $body
             #[cfg(target_arch = "x86_64")]
             {
                 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,avx512f,avx512bw,avx512dq,avx512vl")]
                 #[allow(clippy::too_many_arguments)]
-                unsafe fn v4 $(<$T: $bound>)? ($($arg: $ty),*) $(-> $ret)? {
+                unsafe fn v4 $(<$($T: $bound),+>)? ($($arg: $ty),*) $(-> $ret)? {
                     // SAFETY: the caller's promise, passed on.
-                    unsafe { body($($arg),*) }
+                    unsafe { body $(::<$($T),+>)? ($($arg),*) }
                 }
                 #[target_feature(enable = "avx2,fma,f16c")]
                 #[allow(clippy::too_many_arguments)]
-                unsafe fn v3 $(<$T: $bound>)? ($($arg: $ty),*) $(-> $ret)? {
+                unsafe fn v3 $(<$($T: $bound),+>)? ($($arg: $ty),*) $(-> $ret)? {
                     // SAFETY: the caller's promise, passed on.
-                    unsafe { body($($arg),*) }
+                    unsafe { body $(::<$($T),+>)? ($($arg),*) }
                 }
                 match $crate::isa::isa() {
                     // SAFETY: the features were detected; the rest is the caller's promise.
-                    $crate::isa::Isa::V4 => return unsafe { v4($($arg),*) },
+                    $crate::isa::Isa::V4 => return unsafe { v4 $(::<$($T),+>)? ($($arg),*) },
                     // SAFETY: as above.
-                    $crate::isa::Isa::V3 => return unsafe { v3($($arg),*) },
+                    $crate::isa::Isa::V3 => return unsafe { v3 $(::<$($T),+>)? ($($arg),*) },
                     $crate::isa::Isa::Base => {}
                 }
             }
             // SAFETY: the caller's promise, passed on.
             #[allow(unreachable_code)]
-            unsafe { body($($arg),*) }
+            unsafe { body $(::<$($T),+>)? ($($arg),*) }
         }
     };
 }

@@ -2,17 +2,22 @@
 
 #[cfg(test)]
 mod bench;
-mod copy;
-mod create;
+pub mod conv;
+pub mod copy;
+pub mod create;
 mod element;
+mod fold;
 mod gemm_block;
 mod gemv;
+pub mod index;
 mod isa;
-mod matmul;
-mod par;
-mod random;
+pub mod matmul;
+pub mod par;
+pub mod random;
+pub mod reduce;
 mod scratch;
+pub mod shape;
+pub mod structured;
 #[cfg(test)]
 mod testing;
-mod view;
-mod index { pub(crate) fn out_of_range(op: &'static str, i: i64, n: usize) -> oxmlx_types::Error { oxmlx_types::Error::new(oxmlx_types::ErrorKind::OutOfRange, op, format!("Index {i} is out of bounds for axis of length {n}.")) } }
+pub mod view;

@@ -15,6 +15,8 @@ use smallvec::SmallVec;
 /// Multiply-adds that a task should have at least, for batches of small products.
 const MIN_WORK: usize = 1 << 20;
 /// Multiply-adds above which a product is cut into tiles.
+const CUT_WORK: usize = 6 << 20;
+/// Multiply-adds of the largest tiles: about a millisecond.
 const TILE_WORK: usize = 1 << 26;
 
 /// `[.., M, K] x [.., K, N] -> [.., M, N]` for inexact types.
@@ -113,9 +115,9 @@ impl<T: Element<Acc: Gemm>> Problem<T> {
             return Ok(());
         }
         let work = m * n * k;
-        if work <= TILE_WORK {
+        if work <= CUT_WORK || work / 2 <= CUT_WORK && count >= 16 {
             let group = (MIN_WORK / work).max(1);
-            let wave = (16 * TILE_WORK / (work * group)) * threads();
+            let wave = (16 * TILE_WORK / (work * group)).max(1) * threads();
             return for_each_polled(count.div_ceil(group), wave, poll, &|task| {
                 for i in task * group..((task + 1) * group).min(count) {
                     if thin {
@@ -130,7 +132,7 @@ impl<T: Element<Acc: Gemm>> Problem<T> {
         let (mt, nt) = tile_size::<T>(m, n, k);
         let (rows, cols) = (m.div_ceil(mt), n.div_ceil(nt));
         // A very deep tile can be long by itself: then each wave is as short as possible.
-        let wave = (16 * TILE_WORK / (mt * nt * k)).max(1) * threads();
+        let wave = (16 * TILE_WORK / (mt * nt * k)).clamp(1, 256) * threads();
         for_each_polled(count * rows * cols, wave, poll, &|task| {
             let (c, rest) = (task % cols, task / cols);
             let (r, i) = (rest % rows, rest / rows);
@@ -157,14 +159,13 @@ impl<T: Element<Acc: Gemm>> Problem<T> {
 fn tile_size<T: Element>(m: usize, n: usize, k: usize) -> (usize, usize) {
     let (mut mt, mut nt) = (m, n);
     let small = if T::HALF { 1 << 18 } else { usize::MAX };
-    while mt * nt * k.min(4096) > TILE_WORK * 2 || mt * nt > small {
-        if mt > nt && mt > 64 || nt <= 64 {
+    let deep = k.min(4096);
+    let goal = (m * n * deep / 8).clamp(CUT_WORK * 3 / 4, TILE_WORK * 2);
+    while (mt * nt * deep > goal || mt * nt > small) && (mt > 48 || nt > 48) {
+        if mt > nt {
             mt = mt.div_ceil(2).next_multiple_of(16);
         } else {
             nt = nt.div_ceil(2).next_multiple_of(16);
-        }
-        if mt <= 64 && nt <= 64 {
-            break;
         }
     }
     (mt, nt)
