@@ -27,7 +27,7 @@ fn out_shape(c: &Case) -> Vec<usize> {
     for d in 0..c.g.stride.len() {
         let padded = (i[d + 1] as i64 - 1) * c.g.input_dilation[d] as i64 + 1 + c.g.padding_lo[d] as i64 + c.g.padding_hi[d] as i64;
         let reach = (w[d + 1] as i64 - 1) * c.g.kernel_dilation[d] as i64 + 1;
-        shape.push(((padded - reach) / c.g.stride[d] as i64 + 1).max(0) as usize);
+        shape.push(usize::try_from((padded - reach) / c.g.stride[d] as i64 + 1).unwrap_or(0));
     }
     shape.push(w[0]);
     shape
