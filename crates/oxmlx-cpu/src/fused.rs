@@ -20,11 +20,21 @@ use program::Program;
 use run::Run;
 use smallvec::SmallVec;
 
+/// An operand of a group.
+struct Input {
+    value: ValueId,
+    extent: Extent,
+    /// Element size in bytes.
+    size: usize,
+    /// Whether its shape lacks the row axes.
+    squeezed: bool,
+}
+
 /// A group, ready to run.
 pub struct FusedKernel {
     domain: ValueId,
     row_axes: usize,
-    inputs: Vec<(ValueId, Extent, usize)>,
+    inputs: Vec<Input>,
     /// Results, with their element size and extent.
     outputs: Vec<(ValueId, Extent, usize)>,
     direct: Program,
@@ -35,7 +45,12 @@ pub struct FusedKernel {
 /// Lowers a group: an error where an operation has no kernel for its dtype.
 pub fn lower(group: &Group) -> Result<FusedKernel> {
     let regs = &group.regs;
-    let inputs = group.inputs.iter().zip(regs).map(|(i, r)| (i.value, r.extent, r.dtype.size())).collect();
+    let inputs = group
+        .inputs
+        .iter()
+        .zip(regs)
+        .map(|(i, r)| Input { value: i.value, extent: r.extent, size: r.dtype.size(), squeezed: i.squeezed })
+        .collect();
     let outputs = group
         .outputs
         .iter()
@@ -73,7 +88,7 @@ impl FusedKernel {
         let sources: SmallVec<[Source; 8]> = self
             .inputs
             .iter()
-            .map(|&(value, extent, size)| source(&values[value as usize], extent, size, shape, split))
+            .map(|i| source(&values[i.value as usize], i, shape, split))
             .collect();
         let outs: SmallVec<[*mut u8; 4]> = self
             .outputs
@@ -97,8 +112,8 @@ impl FusedKernel {
                 Extent::Full => rows * row_len,
             };
             let (begin, end) = (out as usize, out as usize + n * size);
-            self.inputs.iter().any(|&(value, _, size)| {
-                let b = &values[value as usize];
+            self.inputs.iter().any(|i| {
+                let (b, size) = (&values[i.value as usize], i.size);
                 let Some((lo, hi)) = b.layout.extent() else { return false };
                 b.base.0 + lo * size < end && begin < b.base.0 + (hi + 1) * size
             })
@@ -107,27 +122,21 @@ impl FusedKernel {
 }
 
 /// An operand over the domain, or over its rows.
-fn source(b: &Bound, extent: Extent, size: usize, shape: &[usize], split: usize) -> Source {
-    let base = (b.base.0 + b.layout.offset * size) as *const u8;
-    match extent {
+fn source(b: &Bound, input: &Input, shape: &[usize], split: usize) -> Source {
+    let (layout, size) = (&b.layout, input.size);
+    let base = (b.base.0 + layout.offset * size) as *const u8;
+    match input.extent {
         Extent::One => Source::new(base, &Default::default(), &[], size),
-        Extent::Full => Source::new(base, &b.layout, shape, size),
+        Extent::Full => Source::new(base, layout, shape, size),
+        Extent::Row if input.squeezed => Source::new(base, layout, &shape[..split], size),
         Extent::Row => {
-            let layout = &b.layout;
-            // With the row's axes (of length 1), or without them.
-            let lead = &shape[..split];
-            let without = layout.ndim() <= split
-                && layout.shape.iter().rev().zip(lead.iter().rev()).all(|(&n, &m)| n == m || n == 1);
-            if without {
-                return Source::new(base, layout, lead, size);
-            }
             let keep = layout.ndim().saturating_sub(shape.len() - split);
             let cut = oxmlx_types::Layout {
                 shape: layout.shape[..keep].into(),
                 strides: layout.strides[..keep].into(),
                 offset: layout.offset,
             };
-            Source::new(base, &cut, lead, size)
+            Source::new(base, &cut, &shape[..split], size)
         }
     }
 }

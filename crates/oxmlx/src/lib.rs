@@ -26,3 +26,13 @@ pub fn init() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| backend::register(std::sync::Arc::new(oxmlx_cpu::Cpu::new())));
 }
+
+/// Threads that share a kernel's work on the CPU.
+pub fn cpu_threads() -> usize {
+    oxmlx_cpu::pool::threads()
+}
+
+/// The vector instructions that CPU kernels use.
+pub fn cpu_features() -> &'static str {
+    oxmlx_cpu::simd::isa().name()
+}
