@@ -5,7 +5,7 @@
 
 use crate::array::{PyArray, convert};
 use crate::dtype::PyDtype;
-use oxmlx::{Array, Dtype, Scalar, Shape};
+use oxmlx::{Array, Dtype, Scalar};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyComplexMethods, PyFloat, PyInt, PyString};
@@ -246,7 +246,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for IntList {
 ///
 /// # Errors
 /// ValueError for negative lengths.
-pub fn shape_arg(obj: &Bound<'_, PyAny>) -> PyResult<Shape> {
+pub fn shape_arg(obj: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     let sizes = one_or_many(obj)?;
     let fit = |&n: &i64| {
         usize::try_from(n).map_err(|_| {

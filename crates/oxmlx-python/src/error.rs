@@ -68,6 +68,16 @@ pub fn classes(py: Python<'_>) -> PyResult<&'static Classes> {
     })
 }
 
+/// Adds the exception classes to the module.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    let all = classes(m.py())?;
+    for class in [&all.axis, &all.unsupported, &all.file, &all.out_of_memory] {
+        let class = class.bind(m.py());
+        m.add(class.name()?, class)?;
+    }
+    Ok(())
+}
+
 /// The Python exception for an error of the engine.
 pub fn raise(e: Error) -> PyErr {
     let text = e.to_string();

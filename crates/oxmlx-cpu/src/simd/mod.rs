@@ -20,6 +20,17 @@ pub enum Isa {
     V4,
 }
 
+impl Isa {
+    /// The name that people know.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isa::Base => "baseline",
+            Isa::V3 => "AVX2",
+            Isa::V4 => "AVX-512",
+        }
+    }
+}
+
 /// The best set that this processor has; `OXMLX_CPU_ISA=base|v3|v4` asks for a lower one.
 pub fn isa() -> Isa {
     static ISA: OnceLock<Isa> = OnceLock::new();

@@ -3,6 +3,9 @@
 //! Two arrays take the short way: no conversion, no message, nothing allocated but the result. All else goes
 //! through the rules for mixed operands.
 
+// The glue that pyo3 generates inside our macro is unsafe and not ours to annotate.
+#![allow(unsafe_op_in_unsafe_fn)]
+
 use super::{PyArray, convert, item, wrap};
 use crate::args;
 use crate::error::{OrRaise, raise};
@@ -161,7 +164,7 @@ impl PyArray {
             let a = self.get();
             return match args::weak(obj, a.dtype())? {
                 Some(b) => Ok(wrap(py, f(&a, &b).or_raise()?)?.into_any()),
-                None => Ok((op == CompareOp::Ne).into_pyobject(py)?.to_owned().into_any().unbind()),
+                None => Ok(matches!(op, CompareOp::Ne).into_pyobject(py)?.to_owned().into_any().unbind()),
             };
         }
         Ok(Py::new(py, forward(self, obj, verb, f)?)?.into_any())

@@ -152,7 +152,7 @@ impl PyArray {
     #[pyo3(signature = (decimals=0, *, stream=StreamArg(None)))]
     fn round(&self, decimals: i32, stream: StreamArg) -> PyResult<PyArray> {
         let _scope = stream.enter();
-        ops::round(&self.get(), decimals).map(PyArray::new).map_err(raise)
+        ops::round_to(&self.get(), decimals).map(PyArray::new).map_err(raise)
     }
 
     /// Equal parts along an axis, or parts that begin at the given indices. ValueError for uneven parts.

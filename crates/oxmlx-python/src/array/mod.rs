@@ -77,6 +77,14 @@ pub fn item(py: Python<'_>, a: &Array) -> PyResult<Scalar> {
     py.detach(|| a.item()).or_raise()
 }
 
+/// Adds the array class, its helpers and the printing options to the module.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyArray>()?;
+    m.add_class::<at::ArrayAt>()?;
+    m.add_class::<dunder::ArrayIterator>()?;
+    print::add_to(m)
+}
+
 #[pymethods]
 impl PyArray {
     #[new]

@@ -55,9 +55,9 @@ fn var(a: &Any<'_>, axis: Axes, keepdims: bool, ddof: i64, stream: Option<Stream
 }
 
 /// Standard deviation over axes: the square root of the variance.
-#[pyfunction]
+#[pyfunction(name = "std")]
 #[pyo3(signature = (a, /, axis=Axes(None), keepdims=false, ddof=0, *, stream=None))]
-fn std(a: &Any<'_>, axis: Axes, keepdims: bool, ddof: i64, stream: Option<StreamArg>) -> PyResult<PyArray> {
+fn std_(a: &Any<'_>, axis: Axes, keepdims: bool, ddof: i64, stream: Option<StreamArg>) -> PyResult<PyArray> {
     let _scope = stream.and_then(|s| s.enter());
     ops::std(&array_like(a)?, axis.0.as_deref(), keepdims, ddof).or_raise().map(PyArray::new)
 }
@@ -82,7 +82,7 @@ fn argmin(a: &Any<'_>, axis: Option<i64>, keepdims: bool, stream: Option<StreamA
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     register_plain(m)?;
     m.add_function(wrap_pyfunction!(var, m)?)?;
-    m.add_function(wrap_pyfunction!(std, m)?)?;
+    m.add_function(wrap_pyfunction!(std_, m)?)?;
     m.add_function(wrap_pyfunction!(argmax, m)?)?;
     m.add_function(wrap_pyfunction!(argmin, m)?)
 }
