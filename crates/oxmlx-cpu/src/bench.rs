@@ -24,11 +24,22 @@ fn best(mut f: impl FnMut()) -> f64 {
 #[ignore]
 fn bench_matmul() {
     for dtype in [Dtype::Float32, Dtype::Bfloat16, Dtype::Float16, Dtype::Float64] {
-        for (m, k, n) in [(1024, 1024, 1024), (256, 784, 32), (128, 256, 512), (64, 64, 64), (1, 4096, 4096), (4096, 4096, 1)] {
+        for (m, k, n) in [
+            (1024, 1024, 1024),
+            (256, 784, 32),
+            (128, 256, 512),
+            (64, 64, 64),
+            (1, 4096, 4096),
+            (4096, 4096, 1),
+        ] {
             let (a, b) = (Owned::noise(dtype, &[m, k], 1), Owned::noise(dtype, &[k, n], 2));
             let mut out = Owned::zeros(dtype, &[m, n]);
             let t = best(|| crate::matmul::matmul(&a.view(), &b.view(), &mut out.view_mut(), &ok).unwrap());
-            println!("matmul {dtype} {m}x{k}x{n}: {:.1} GFLOP/s, {:.1} us", 2e-9 * (m * n * k) as f64 / t, t * 1e6);
+            println!(
+                "matmul {dtype} {m}x{k}x{n}: {:.1} GFLOP/s, {:.1} us",
+                2e-9 * (m * n * k) as f64 / t,
+                t * 1e6
+            );
         }
     }
 }
@@ -53,7 +64,8 @@ fn bench_reduce_and_index() {
     for (m, n) in [(1024, 16384), (16384, 1024), (1 << 20, 16)] {
         let a = Owned::noise(Dtype::Float32, &[m, n], 1);
         let mut out = Owned::zeros(Dtype::Float32, &[1, n]);
-        let t = best(|| crate::reduce::reduce(ReduceOp::Sum, &[0], &a.view(), &mut out.view_mut(), &ok).unwrap());
+        let t =
+            best(|| crate::reduce::reduce(ReduceOp::Sum, &[0], &a.view(), &mut out.view_mut(), &ok).unwrap());
         println!("column sum {m}x{n}: {:.1} GB/s", 4e-9 * (m * n) as f64 / t);
     }
     let table = Owned::noise(Dtype::Float32, &[50_000, 256], 1);
@@ -61,12 +73,23 @@ fn bench_reduce_and_index() {
     let at: Vec<f64> = (0..n).map(|i| (i * 7919 % 50_000) as f64).collect();
     let index = Owned::from_f64(Dtype::Int32, &[n], &at);
     let mut out = Owned::zeros(Dtype::Float32, &[n, 256]);
-    let t = best(|| crate::index::gather(&table.view(), &[index.view()], &[0], &mut out.view_mut(), &ok).unwrap());
+    let t = best(|| {
+        crate::index::gather(&table.view(), &[index.view()], &[0], &mut out.view_mut(), &ok).unwrap()
+    });
     println!("gather 64k rows of 1 KiB: {:.1} GB/s written", n as f64 * 1024.0 / t * 1e-9);
     let mut whole = Owned::zeros(Dtype::Float32, &[50_000, 256]);
     let t = best(|| {
         let mode = oxmlx_core::primitive::ScatterMode::Sum;
-        crate::index::scatter(&table.view(), &[index.view()], &out.view(), &[0], mode, &mut whole.view_mut(), &ok).unwrap()
+        crate::index::scatter(
+            &table.view(),
+            &[index.view()],
+            &out.view(),
+            &[0],
+            mode,
+            &mut whole.view_mut(),
+            &ok,
+        )
+        .unwrap()
     });
     println!("scatter-add 64k rows of 1 KiB (with the copy): {:.1} ms", t * 1e3);
     let a = Owned::noise(Dtype::Float32, &[4096, 4096], 1);

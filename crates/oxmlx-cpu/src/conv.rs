@@ -5,12 +5,12 @@
 //! copy, which also makes the weight gradient (a convolution whose channels are the batch) cheap. Inputs of
 //! other layouts are made dense first. Blocks are cut by the shape alone: bits do not depend on threads.
 
-use crate::copy::contiguous;
+use crate::copy::{contiguous, copy_nd};
 use crate::element::{Arith, Element, narrow_slice};
 use crate::gemm_block::{Gemm, Plane, widen_run};
 use crate::isa::vectorized;
 use crate::par::{Poll, Shared, for_each_polled, threads};
-use crate::view::{NdLoop, View, ViewMut, row_major};
+use crate::view::{View, ViewMut, row_major};
 use oxmlx_core::primitive::ConvGeometry;
 use oxmlx_types::{Complex, Dtype, Error, ErrorKind, Layout, Result, bf16, f16};
 
@@ -20,7 +20,13 @@ const BLOCK: usize = 1 << 18;
 const DEPTH: usize = 2048;
 
 /// `[N, spatial.., C] * [O, kernel.., C/groups] -> [N, spatial.., O]`.
-pub fn conv(g: &ConvGeometry, input: &View<'_>, weight: &View<'_>, out: &mut ViewMut<'_>, poll: Poll<'_>) -> Result<()> {
+pub fn conv(
+    g: &ConvGeometry,
+    input: &View<'_>,
+    weight: &View<'_>,
+    out: &mut ViewMut<'_>,
+    poll: Poll<'_>,
+) -> Result<()> {
     if out.size() == 0 {
         return Ok(());
     }
@@ -38,7 +44,11 @@ pub fn conv(g: &ConvGeometry, input: &View<'_>, weight: &View<'_>, out: &mut Vie
         Dtype::Float16 => typed::<f16>(g, input, weight, out, poll),
         Dtype::Bfloat16 => typed::<bf16>(g, input, weight, out, poll),
         Dtype::Complex64 => typed::<Complex>(g, input, weight, out, poll),
-        d => Err(Error::new(ErrorKind::Type, "conv", format!("Only inexact types are supported but {d} was given."))),
+        d => Err(Error::new(
+            ErrorKind::Type,
+            "conv",
+            format!("Only inexact types are supported but {d} was given."),
+        )),
     }
 }
 
@@ -65,7 +75,12 @@ fn pointwise(
     let w = weight.layout.reshape(&[o, c])?.permute(&[1, 0]);
     let d = Layout { offset: out.layout.offset, ..Layout::contiguous(&[rows, o]) };
     let mut dst = ViewMut { layout: &d, ..*out };
-    Some(crate::matmul::matmul(&View { layout: &a, ..*input }, &View { layout: &w, ..*weight }, &mut dst, poll))
+    Some(crate::matmul::matmul(
+        &View { layout: &a, ..*input },
+        &View { layout: &w, ..*weight },
+        &mut dst,
+        poll,
+    ))
 }
 
 /// One spatial axis; convolutions of fewer dimensions have leading axes of length 1.
@@ -118,11 +133,24 @@ fn typed<T: Element<Acc: Gemm>>(
     if input.strides()[last] != 1 && input.shape()[last] != 1 {
         let layout = Layout::contiguous(input.shape());
         let mut dense = vec![0u64; (layout.size() * input.dtype.size()).div_ceil(8)];
-        contiguous(input, &mut ViewMut { ptr: dense.as_mut_ptr().cast(), dtype: input.dtype, layout: &layout }, poll)?;
+        contiguous(
+            input,
+            &mut ViewMut { ptr: dense.as_mut_ptr().cast(), dtype: input.dtype, layout: &layout },
+            poll,
+        )?;
         let view = View { ptr: dense.as_ptr().cast(), dtype: input.dtype, layout: &layout };
         return typed::<T>(g, &view, weight, out, poll);
     }
-    let one = Axis { input: 1, kernel: 1, out: 1, stride: 1, pad: 0, kernel_dilation: 1, input_dilation: 1, step: 0 };
+    let one = Axis {
+        input: 1,
+        kernel: 1,
+        out: 1,
+        stride: 1,
+        pad: 0,
+        kernel_dilation: 1,
+        input_dilation: 1,
+        step: 0,
+    };
     let mut axes = [one; 3];
     for d in 0..last - 1 {
         axes[3 - (last - 1) + d] = Axis {
@@ -143,7 +171,7 @@ fn typed<T: Element<Acc: Gemm>>(
         src: Shared(input.origin()),
         batch_step: input.strides()[0],
         dst: Shared(out.origin()),
-        weight: pack_weight::<T>(weight, g.flip),
+        weight: pack_weight::<T>(weight, g.flip, poll)?,
         groups,
         cg: weight.shape()[last],
         og: o / groups,
@@ -153,7 +181,7 @@ fn typed<T: Element<Acc: Gemm>>(
 }
 
 /// The weights as row-major accumulators; a flip is a walk with negative steps.
-fn pack_weight<T: Element>(weight: &View<'_>, flip: bool) -> Vec<T::Acc> {
+fn pack_weight<T: Element>(weight: &View<'_>, flip: bool, poll: Poll<'_>) -> Result<Vec<T::Acc>> {
     let mut steps = weight.layout.strides.clone();
     let mut src = weight.origin::<T>();
     if flip {
@@ -162,14 +190,21 @@ fn pack_weight<T: Element>(weight: &View<'_>, flip: bool) -> Vec<T::Acc> {
             steps[a] = -steps[a];
         }
     }
-    let mut packed = vec![<T::Acc as Arith>::ZERO; weight.size()];
-    let walk = NdLoop::new(weight.shape(), [&steps, &row_major(weight.shape())]);
-    let inner = walk.inner();
-    walk.for_runs(0..walk.runs(), |at| {
-        // SAFETY: the weight's layout lies in its buffer; the inner axis of a row-major array is dense.
-        unsafe { widen_run(src.offset(at[0]), inner.step[0], packed.as_mut_ptr().offset(at[1]), inner.len) }
-    });
-    packed
+    let (n, dense) = (weight.size(), row_major(weight.shape()));
+    let mut packed = vec![<T::Acc as Arith>::ZERO; n];
+    if !T::HALF {
+        // SAFETY: the weight's layout lies in its buffer; T is its own Acc, and there are n of them.
+        unsafe { copy_nd(weight.shape(), src, &steps, packed.as_mut_ptr().cast::<T>(), &dense, poll)? };
+        return Ok(packed);
+    }
+    // Halves are brought into order first and widened as one run.
+    let mut halves = vec![T::narrow(<T::Acc as Arith>::ZERO); n];
+    // SAFETY: as above; the second run is as long as both vectors.
+    unsafe {
+        copy_nd(weight.shape(), src, &steps, halves.as_mut_ptr(), &dense, poll)?;
+        widen_run(halves.as_ptr(), 1, packed.as_mut_ptr(), n);
+    }
+    Ok(packed)
 }
 
 impl<T: Element<Acc: Gemm>> Conv<T> {
@@ -249,18 +284,27 @@ impl<T: Element<Acc: Gemm>> Conv<T> {
     }
 
     /// Fills rows with what kernel lines `lines` read.
-    fn unroll(&self, first: usize, rows: usize, group: usize, lines: std::ops::Range<usize>, out: &mut [T::Acc]) {
+    fn unroll(
+        &self,
+        first: usize,
+        rows: usize,
+        group: usize,
+        lines: std::ops::Range<usize>,
+        out: &mut [T::Acc],
+    ) {
         let [x, y, z] = self.axes;
         let line = z.kernel * self.cg;
         // Neighbouring kernel positions read neighbouring memory: the whole line is one run.
-        let dense = z.kernel_dilation == 1 && z.input_dilation == 1 && z.step == self.cg as isize && self.groups == 1;
+        let dense =
+            z.kernel_dilation == 1 && z.input_dilation == 1 && z.step == self.cg as isize && self.groups == 1;
         let mut parts = out.chunks_exact_mut(line);
         for row in first..first + rows {
             let (image, at) = self.position(row);
             let image = image + (group * self.cg) as isize;
             for l in lines.clone() {
                 let Some(part) = parts.next() else { return };
-                let (Some(p), Some(q)) = (x.source(at[0], l / y.kernel), y.source(at[1], l % y.kernel)) else {
+                let (Some(p), Some(q)) = (x.source(at[0], l / y.kernel), y.source(at[1], l % y.kernel))
+                else {
                     part.fill(<T::Acc as Arith>::ZERO);
                     continue;
                 };
@@ -322,7 +366,9 @@ impl<T: Element<Acc: Gemm>> Conv<T> {
                         }
                     }
                     // SAFETY: row `row` of the output, which has c channels.
-                    narrow_slice(acc, unsafe { std::slice::from_raw_parts_mut(self.dst.get().add(row * c), c) });
+                    narrow_slice(acc, unsafe {
+                        std::slice::from_raw_parts_mut(self.dst.get().add(row * c), c)
+                    });
                 }
             });
         })

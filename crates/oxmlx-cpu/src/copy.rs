@@ -63,7 +63,11 @@ fn check_window(shape: &[usize], window: &[usize], steps: &[i32], starts: &[u64]
         let last = first + (window[axis] as i64 - 1) * step;
         let inside = 0..shape[axis] as i64;
         if !inside.contains(&first) || !inside.contains(&last) {
-            return Err(crate::index::out_of_range("slice_update", if inside.contains(&first) { last } else { first }, shape[axis]));
+            return Err(crate::index::out_of_range(
+                "slice_update",
+                if inside.contains(&first) { last } else { first },
+                shape[axis],
+            ));
         }
     }
     Ok(())
@@ -147,10 +151,17 @@ fn transposed_axis(walk: &NdLoop<2>) -> Option<usize> {
 }
 
 /// Copies by tiles over the inner axis and `axis`, parallel over strips of tiles.
-fn transpose<T: Copy>(walk: &NdLoop<2>, axis: usize, src: Shared<*const T>, dst: Shared<*mut T>, poll: Poll<'_>) -> Result<()> {
+fn transpose<T: Copy>(
+    walk: &NdLoop<2>,
+    axis: usize,
+    src: Shared<*const T>,
+    dst: Shared<*mut T>,
+    poll: Poll<'_>,
+) -> Result<()> {
     let inner = walk.inner();
     let dense = walk.outer()[axis];
-    let others: Vec<Dim<2>> = walk.outer().iter().enumerate().filter(|(i, _)| *i != axis).map(|(_, d)| *d).collect();
+    let others: Vec<Dim<2>> =
+        walk.outer().iter().enumerate().filter(|(i, _)| *i != axis).map(|(_, d)| *d).collect();
     let strips = dense.len.div_ceil(TILE);
     let outer: usize = others.iter().map(|d| d.len).product();
     // A strip is TILE rows of the destination; several make a task where rows are short.
@@ -253,7 +264,8 @@ mod tests {
         let base = Owned::ramp(Dtype::Float32, &[4, 6]);
         let update = Owned::from_f64(Dtype::Float32, &[2, 3], &[-1., -2., -3., -4., -5., -6.]);
         let mut out = Owned::zeros(Dtype::Float32, &[4, 6]);
-        slice_update(&base.view(), &update.view(), &[-2, 2], &[3, 1], &mut out.view_mut(), false, &ok).unwrap();
+        slice_update(&base.view(), &update.view(), &[-2, 2], &[3, 1], &mut out.view_mut(), false, &ok)
+            .unwrap();
         let mut want = base.to_vec();
         for i in 0..2 {
             for j in 0..3 {
@@ -261,6 +273,9 @@ mod tests {
             }
         }
         assert_eq!(out.to_vec(), want);
-        assert!(slice_update(&base.view(), &update.view(), &[1, 2], &[3, 1], &mut out.view_mut(), false, &ok).is_err());
+        assert!(
+            slice_update(&base.view(), &update.view(), &[1, 2], &[3, 1], &mut out.view_mut(), false, &ok)
+                .is_err()
+        );
     }
 }

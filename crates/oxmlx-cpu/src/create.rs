@@ -79,8 +79,11 @@ mod tests {
     fn ramps_of_every_type() {
         for dtype in Dtype::ALL {
             let mut out = Owned::zeros(dtype, &[50_000]);
-            let (start, step) =
-                if dtype.is_inexact() { (0.5f64.to_bits(), (-0.25f64).to_bits()) } else { (3, (-1i64) as u64) };
+            let (start, step) = if dtype.is_inexact() {
+                (0.5f64.to_bits(), (-0.25f64).to_bits())
+            } else {
+                (3, (-1i64) as u64)
+            };
             arange(start, step, &mut out.view_mut(), &ok).unwrap();
             for (i, v) in out.to_vec().into_iter().enumerate().step_by(977) {
                 let exact = if dtype.is_inexact() {

@@ -216,7 +216,10 @@ mod tests {
     fn half_conversions_agree_with_the_library() {
         for bits in 0..=u16::MAX {
             let (a, b) = (f16::from_bits(bits), bf16::from_bits(bits));
-            assert!(a.widen().to_bits() == a.to_f32().to_bits() || a.is_nan() && a.widen().is_nan(), "{bits:x}");
+            assert!(
+                a.widen().to_bits() == a.to_f32().to_bits() || a.is_nan() && a.widen().is_nan(),
+                "{bits:x}"
+            );
             assert!(b.widen().to_bits() == b.to_f32().to_bits() || b.is_nan() && b.widen().is_nan());
         }
         for i in 0..100_000u32 {

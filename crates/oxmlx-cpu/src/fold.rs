@@ -66,11 +66,26 @@ impl Kind {
 macro_rules! dispatch_fold {
     ($kind:expr, $F:ident => $body:expr) => {
         match $kind {
-            $crate::fold::Kind::Sum => { type $F = $crate::fold::Sum; $body }
-            $crate::fold::Kind::Prod => { type $F = $crate::fold::Prod; $body }
-            $crate::fold::Kind::Max => { type $F = $crate::fold::Max; $body }
-            $crate::fold::Kind::Min => { type $F = $crate::fold::Min; $body }
-            $crate::fold::Kind::Last => { type $F = $crate::fold::Last; $body }
+            $crate::fold::Kind::Sum => {
+                type $F = $crate::fold::Sum;
+                $body
+            }
+            $crate::fold::Kind::Prod => {
+                type $F = $crate::fold::Prod;
+                $body
+            }
+            $crate::fold::Kind::Max => {
+                type $F = $crate::fold::Max;
+                $body
+            }
+            $crate::fold::Kind::Min => {
+                type $F = $crate::fold::Min;
+                $body
+            }
+            $crate::fold::Kind::Last => {
+                type $F = $crate::fold::Last;
+                $body
+            }
         }
     };
 }

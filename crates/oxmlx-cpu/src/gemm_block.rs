@@ -14,7 +14,14 @@ pub(crate) trait Gemm: Arith + Element<Acc = Self> {
     ///
     /// # Safety
     /// The three matrices must be valid, and `dst` disjoint from the others.
-    unsafe fn gemm(size: [usize; 3], dst: *mut Self, dst_rs: isize, add: bool, a: Plane<Self>, b: Plane<Self>);
+    unsafe fn gemm(
+        size: [usize; 3],
+        dst: *mut Self,
+        dst_rs: isize,
+        add: bool,
+        a: Plane<Self>,
+        b: Plane<Self>,
+    );
 }
 
 /// A matrix: first element, row and column steps.
@@ -65,7 +72,13 @@ const HALF_K: usize = 512;
 ///
 /// # Safety
 /// The three matrices must be valid, `k > 0`, and `dst` disjoint from the others.
-pub(crate) unsafe fn block<T: Element<Acc: Gemm>>(size: [usize; 3], dst: *mut T, dst_rs: isize, a: Plane<T>, b: Plane<T>) {
+pub(crate) unsafe fn block<T: Element<Acc: Gemm>>(
+    size: [usize; 3],
+    dst: *mut T,
+    dst_rs: isize,
+    a: Plane<T>,
+    b: Plane<T>,
+) {
     let [m, n, k] = size;
     if !T::HALF {
         let cast = |p: Plane<T>| Plane::<T::Acc> { ptr: p.ptr.cast(), rs: p.rs, cs: p.cs };
@@ -98,7 +111,12 @@ pub(crate) unsafe fn block<T: Element<Acc: Gemm>>(size: [usize; 3], dst: *mut T,
 ///
 /// # Safety
 /// The matrix must be valid; `out` must hold `rows * cols` elements.
-pub(crate) unsafe fn widen<T: Element>(p: Plane<T>, rows: usize, cols: usize, out: &mut [T::Acc]) -> Plane<T::Acc> {
+pub(crate) unsafe fn widen<T: Element>(
+    p: Plane<T>,
+    rows: usize,
+    cols: usize,
+    out: &mut [T::Acc],
+) -> Plane<T::Acc> {
     if p.rs == 1 && p.cs != 1 {
         let t = Plane { ptr: p.ptr, rs: p.cs, cs: p.rs };
         // SAFETY: the same matrix, transposed.

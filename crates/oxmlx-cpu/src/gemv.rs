@@ -33,21 +33,21 @@ vectorized! {
             }
         }
         // A copy: an array that is indexed at run time can't stay in registers.
-        let mut acc = acc;
+        let mut tail = acc;
         // SAFETY: below k.
         unsafe {
             for l in 0..k - whole {
-                acc[l] = (*w.add(at + l)).widen().fma(*x.add(at + l), acc[l]);
+                tail[l] = (*w.add(at + l)).widen().fma(*x.add(at + l), tail[l]);
             }
         }
         let mut width = LANES / 2;
         while width > 0 {
             for l in 0..width {
-                acc[l] = acc[l].add(acc[l + width]);
+                tail[l] = tail[l].add(tail[l + width]);
             }
             width /= 2;
         }
-        acc[0]
+        tail[0]
     }
 }
 

@@ -18,12 +18,23 @@ const PART: usize = 1 << 15;
 
 /// The error of an index beyond an axis.
 pub(crate) fn out_of_range(op: &'static str, index: i64, len: usize) -> Error {
-    Error::new(ErrorKind::OutOfRange, op, format!("Index {index} is out of bounds for an axis of length {len}."))
+    Error::new(
+        ErrorKind::OutOfRange,
+        op,
+        format!("Index {index} is out of bounds for an axis of length {len}."),
+    )
 }
 
 /// Adds `index * step` to each offset for the indices of an array, row-major, after checking them against
 /// `len`; negative ones count from the end.
-fn add_offsets(op: &'static str, index: &View<'_>, len: usize, step: isize, offsets: &mut [isize], poll: Poll<'_>) -> Result<()> {
+fn add_offsets(
+    op: &'static str,
+    index: &View<'_>,
+    len: usize,
+    step: isize,
+    offsets: &mut [isize],
+    poll: Poll<'_>,
+) -> Result<()> {
     if offsets.is_empty() {
         return Ok(());
     }
@@ -79,7 +90,13 @@ fn rest_of(shape: &[usize], strides: &[isize], axes: &[u8]) -> (Vec<usize>, Vec<
 }
 
 /// `out[i.., r..] = src[indices.., r..]`.
-pub fn gather(src: &View<'_>, indices: &[View<'_>], axes: &[u8], out: &mut ViewMut<'_>, poll: Poll<'_>) -> Result<()> {
+pub fn gather(
+    src: &View<'_>,
+    indices: &[View<'_>],
+    axes: &[u8],
+    out: &mut ViewMut<'_>,
+    poll: Poll<'_>,
+) -> Result<()> {
     let (rest, rest_steps) = rest_of(src.shape(), src.strides(), axes);
     let row: usize = rest.iter().product();
     let count = indices.first().map_or(1, |i| i.size());
@@ -123,7 +140,13 @@ pub fn gather(src: &View<'_>, indices: &[View<'_>], axes: &[u8], out: &mut ViewM
 }
 
 /// `out[.., i, ..] = src[.., indices[.., i, ..], ..]`.
-pub fn gather_axis(src: &View<'_>, indices: &View<'_>, axis: u8, out: &mut ViewMut<'_>, poll: Poll<'_>) -> Result<()> {
+pub fn gather_axis(
+    src: &View<'_>,
+    indices: &View<'_>,
+    axis: u8,
+    out: &mut ViewMut<'_>,
+    poll: Poll<'_>,
+) -> Result<()> {
     let axis = axis as usize;
     let mut offsets = vec![0isize; out.size()];
     add_offsets("take_along_axis", indices, src.shape()[axis], src.strides()[axis], &mut offsets, poll)?;
@@ -318,7 +341,14 @@ pub fn scatter_axis(
     }
     // Updates of an odd layout are made dense first: then both sides are [outer, rows, inner].
     let layout = Layout::contiguous(indices.shape());
-    let mut dense = vec![0u64; if updates.layout.is_contiguous() { 0 } else { (layout.size() * updates.dtype.size()).div_ceil(8) }];
+    let mut dense = vec![
+        0u64;
+        if updates.layout.is_contiguous() {
+            0
+        } else {
+            (layout.size() * updates.dtype.size()).div_ceil(8)
+        }
+    ];
     let source = if updates.layout.is_contiguous() {
         *updates
     } else {

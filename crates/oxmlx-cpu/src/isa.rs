@@ -22,7 +22,9 @@ pub(crate) fn isa() -> Isa {
     {
         static BEST: std::sync::OnceLock<Isa> = std::sync::OnceLock::new();
         *BEST.get_or_init(|| {
-            let v3 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+            let v3 = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("f16c");
             let v4 = v3
                 && is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512bw")

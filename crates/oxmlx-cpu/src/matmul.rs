@@ -27,7 +27,11 @@ pub fn matmul(a: &View<'_>, b: &View<'_>, out: &mut ViewMut<'_>, poll: Poll<'_>)
         Dtype::Float16 => typed::<f16>(a, b, out, poll),
         Dtype::Bfloat16 => typed::<bf16>(a, b, out, poll),
         Dtype::Complex64 => typed::<Complex>(a, b, out, poll),
-        d => Err(Error::new(ErrorKind::Type, "matmul", format!("Only inexact types are supported but {d} was given."))),
+        d => Err(Error::new(
+            ErrorKind::Type,
+            "matmul",
+            format!("Only inexact types are supported but {d} was given."),
+        )),
     }
 }
 
@@ -99,7 +103,9 @@ impl<T: Element<Acc: Gemm>> Problem<T> {
         let [_, n, k] = self.size;
         let dst = dst.wrapping_add(rows.start * n + cols.start);
         // SAFETY: tiles lie inside matrices that the views promise to be valid, and do not overlap in dst.
-        unsafe { block([rows.len(), cols.len(), k], dst, n as isize, a.at(rows.start, 0), b.at(0, cols.start)) }
+        unsafe {
+            block([rows.len(), cols.len(), k], dst, n as isize, a.at(rows.start, 0), b.at(0, cols.start))
+        }
     }
 
     fn run(&self, poll: Poll<'_>) -> Result<()> {
@@ -171,7 +177,12 @@ fn tile_size<T: Element>(m: usize, n: usize, k: usize) -> (usize, usize) {
     (mt, nt)
 }
 
-fn typed<T: Element<Acc: Gemm>>(a: &View<'_>, b: &View<'_>, out: &mut ViewMut<'_>, poll: Poll<'_>) -> Result<()> {
+fn typed<T: Element<Acc: Gemm>>(
+    a: &View<'_>,
+    b: &View<'_>,
+    out: &mut ViewMut<'_>,
+    poll: Poll<'_>,
+) -> Result<()> {
     if out.size() == 0 {
         return Ok(());
     }

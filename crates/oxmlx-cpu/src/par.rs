@@ -40,7 +40,12 @@ pub fn for_each_polled(n: usize, wave: usize, poll: Poll<'_>, f: &(dyn Fn(usize)
 
 /// Splits `0..n` into parts of `part` (the last one shorter) and runs them; one part runs on the caller.
 /// A part should be 10 to 200 microseconds of work: every wave of parts then takes some milliseconds.
-pub fn for_parts(n: usize, part: usize, poll: Poll<'_>, f: &(dyn Fn(std::ops::Range<usize>) + Sync)) -> Result<()> {
+pub fn for_parts(
+    n: usize,
+    part: usize,
+    poll: Poll<'_>,
+    f: &(dyn Fn(std::ops::Range<usize>) + Sync),
+) -> Result<()> {
     let part = part.max(1);
     if n <= part {
         if n > 0 {

@@ -65,7 +65,11 @@ vectorized! {
 /// Random words (or bytes of words) for each key of `keys: [K.., 2]`; the output is `[K.., S..]`.
 pub fn random_bits(keys: &View<'_>, key_ndim: u8, out: &mut ViewMut<'_>, poll: Poll<'_>) -> Result<()> {
     if keys.dtype != Dtype::Uint32 {
-        return Err(Error::new(oxmlx_types::ErrorKind::Type, "bits", format!("Expected key type uint32 but received {}.", keys.dtype)));
+        return Err(Error::new(
+            oxmlx_types::ErrorKind::Type,
+            "bits",
+            format!("Expected key type uint32 but received {}.", keys.dtype),
+        ));
     }
     let rank = key_ndim as usize;
     let count: usize = keys.shape()[..rank].iter().product();
@@ -85,7 +89,7 @@ pub fn random_bits(keys: &View<'_>, key_ndim: u8, out: &mut ViewMut<'_>, poll: P
     };
     let dst = Shared(out.origin::<u8>());
     // Whole words at an aligned place are written directly; the rest goes through a scratch of words.
-    let direct = bytes % 4 == 0 && (dst.get() as usize) % 4 == 0;
+    let direct = bytes.is_multiple_of(4) && (dst.get() as usize).is_multiple_of(4);
     if count == 1 {
         let key = key_of(0);
         return if direct {
@@ -202,7 +206,8 @@ mod tests {
                 random_bits(&keys.view(), 1, &mut out.view_mut(), &ok).unwrap();
                 let bytes = n * dtype.size();
                 for (row, seed) in [(0, 0), (1, 9), (2, 1 << 32 | 2)] {
-                    let w: Vec<u8> = words(bytes.div_ceil(4), seed).iter().flat_map(|w| w.to_le_bytes()).collect();
+                    let w: Vec<u8> =
+                        words(bytes.div_ceil(4), seed).iter().flat_map(|w| w.to_le_bytes()).collect();
                     assert_eq!(&out.bytes()[row * bytes..(row + 1) * bytes], &w[..bytes]);
                 }
             }

@@ -23,7 +23,13 @@ const WIDTH: usize = 1024;
 const PART: usize = 1 << 17;
 
 /// A reduction; `out` has length 1 along `axes`.
-pub fn reduce(op: ReduceOp, axes: &[u8], input: &View<'_>, out: &mut ViewMut<'_>, poll: Poll<'_>) -> Result<()> {
+pub fn reduce(
+    op: ReduceOp,
+    axes: &[u8],
+    input: &View<'_>,
+    out: &mut ViewMut<'_>,
+    poll: Poll<'_>,
+) -> Result<()> {
     let kind = match op {
         ReduceOp::Sum => Kind::Sum,
         ReduceOp::Prod => Kind::Prod,
@@ -118,7 +124,12 @@ impl Split {
     /// Calls `f(offset, step, count)` for pieces that cover folded elements `range`, none longer than BLOCK and
     /// none across a multiple of BLOCK from the range's start; `end` after each block.
     #[inline(always)]
-    fn pieces(&self, range: std::ops::Range<usize>, mut f: impl FnMut(isize, isize, usize), mut end: impl FnMut()) {
+    fn pieces(
+        &self,
+        range: std::ops::Range<usize>,
+        mut f: impl FnMut(isize, isize, usize),
+        mut end: impl FnMut(),
+    ) {
         let inner = self.folded.inner();
         let (mut at, mut left) = (range.start, BLOCK);
         while at < range.end {
@@ -136,7 +147,12 @@ impl Split {
     }
 }
 
-fn typed<T: Element, F: Fold>(axes: &[u8], input: &View<'_>, out: &mut ViewMut<'_>, poll: Poll<'_>) -> Result<()> {
+fn typed<T: Element, F: Fold>(
+    axes: &[u8],
+    input: &View<'_>,
+    out: &mut ViewMut<'_>,
+    poll: Poll<'_>,
+) -> Result<()> {
     let split = Split::new(input, out.shape(), axes);
     let (kept, folded) = (split.kept_len(), split.folded_len());
     if kept == 0 {
@@ -225,7 +241,9 @@ unsafe fn fold_columns<T: Element, F: Fold>(
         split.pieces(
             range,
             // SAFETY: offsets of the input; accumulators of n elements.
-            |at, step, rows| unsafe { add_rows::<T, F>(src.offset(base + at), step, rows, inner.step[0], total.get(), n) },
+            |at, step, rows| unsafe {
+                add_rows::<T, F>(src.offset(base + at), step, rows, inner.step[0], total.get(), n)
+            },
             || (),
         );
         return;
@@ -233,7 +251,9 @@ unsafe fn fold_columns<T: Element, F: Fold>(
     split.pieces(
         range,
         // SAFETY: as above.
-        |at, step, rows| unsafe { add_rows::<T, F>(src.offset(base + at), step, rows, inner.step[0], acc.get(), n) },
+        |at, step, rows| unsafe {
+            add_rows::<T, F>(src.offset(base + at), step, rows, inner.step[0], acc.get(), n)
+        },
         || {
             for j in 0..n {
                 // SAFETY: accumulators of n elements.
@@ -324,27 +344,33 @@ vectorized! {
             }
         }
         // A copy: an array that is indexed at run time can't stay in registers.
-        let mut acc = acc;
+        let mut tail = acc;
         // SAFETY: below n.
         unsafe {
             while at < n {
-                acc[at % LANES] = F::apply(acc[at % LANES], (*src.offset(at as isize * step)).widen());
+                tail[at % LANES] = F::apply(tail[at % LANES], (*src.offset(at as isize * step)).widen());
                 at += 1;
             }
         }
         let mut width = LANES / 2;
         while width > 0 {
             for l in 0..width {
-                acc[l] = F::apply(acc[l], acc[l + width]);
+                tail[l] = F::apply(tail[l], tail[l + width]);
             }
             width /= 2;
         }
-        acc[0]
+        tail[0]
     }
 }
 
 /// Position of the largest or smallest element along an axis.
-pub fn arg_reduce(max: bool, axis: u8, input: &View<'_>, out: &mut ViewMut<'_>, poll: Poll<'_>) -> Result<()> {
+pub fn arg_reduce(
+    max: bool,
+    axis: u8,
+    input: &View<'_>,
+    out: &mut ViewMut<'_>,
+    poll: Poll<'_>,
+) -> Result<()> {
     dispatch!(input.dtype, T => if max {
         arg_typed::<T, Max>(axis, input, out, poll)
     } else {
@@ -359,7 +385,12 @@ fn beats<A: Arith, F: Fold>(x: A, best: A) -> bool {
     (further || x.nan()) && !best.nan()
 }
 
-fn arg_typed<T: Element, F: Fold>(axis: u8, input: &View<'_>, out: &mut ViewMut<'_>, poll: Poll<'_>) -> Result<()> {
+fn arg_typed<T: Element, F: Fold>(
+    axis: u8,
+    input: &View<'_>,
+    out: &mut ViewMut<'_>,
+    poll: Poll<'_>,
+) -> Result<()> {
     let split = Split::new(input, out.shape(), &[axis]);
     let (kept, len) = (split.kept_len(), input.shape()[axis as usize]);
     if kept == 0 || len == 0 {
@@ -391,7 +422,15 @@ fn arg_typed<T: Element, F: Fold>(axis: u8, input: &View<'_>, out: &mut ViewMut<
                 // SAFETY: columns of the input and the places of their results.
                 unsafe {
                     let first = src.get().offset(run[0] + j as isize * inner.step[0]);
-                    arg_columns::<T, F>(first, step, len, inner.step[0], best.as_mut_ptr(), at.as_mut_ptr(), n);
+                    arg_columns::<T, F>(
+                        first,
+                        step,
+                        len,
+                        inner.step[0],
+                        best.as_mut_ptr(),
+                        at.as_mut_ptr(),
+                        n,
+                    );
                     for (i, &p) in at.iter().enumerate().take(n) {
                         *dst.get().offset(run[1] + (j + i) as isize * inner.step[1]) = p;
                     }

@@ -11,7 +11,13 @@ pub use crate::reduce::reduce;
 
 /// Runs one structured operation. `params` begins with the operation's own run-time words. Where the output
 /// is operand 0's very memory (slice updates and scatters), operand 0 is not copied.
-pub fn run(op: &Op, inputs: &[View<'_>], out: &mut ViewMut<'_>, params: &[u64], poll: Poll<'_>) -> Result<()> {
+pub fn run(
+    op: &Op,
+    inputs: &[View<'_>],
+    out: &mut ViewMut<'_>,
+    params: &[u64],
+    poll: Poll<'_>,
+) -> Result<()> {
     let operand = |i: usize| inputs.get(i).ok_or_else(|| Error::invalid("", "An operand is missing."));
     match op {
         Op::Arange => match params {

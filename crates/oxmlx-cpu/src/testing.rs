@@ -36,7 +36,15 @@ impl Owned {
     /// 0, 1, 2 ... wrapped to what the dtype holds exactly.
     pub(crate) fn ramp(dtype: Dtype, shape: &[usize]) -> Owned {
         let n: usize = shape.iter().product();
-        let m = if dtype == Dtype::Bool { 2 } else if dtype.size() == 1 { 100 } else if dtype.size() == 2 { 256 } else { 1 << 20 };
+        let m = if dtype == Dtype::Bool {
+            2
+        } else if dtype.size() == 1 {
+            100
+        } else if dtype.size() == 2 {
+            256
+        } else {
+            1 << 20
+        };
         Owned::from_f64(dtype, shape, &(0..n).map(|i| (i % m) as f64).collect::<Vec<_>>())
     }
 
@@ -88,7 +96,9 @@ impl Owned {
         let bits = Scalar::from_f64(v, self.dtype).bits.to_le_bytes();
         let size = self.dtype.size();
         // SAFETY: the words' own memory.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast::<u8>(), self.words.len() * 8) };
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast::<u8>(), self.words.len() * 8)
+        };
         bytes[at * size..(at + 1) * size].copy_from_slice(&bits[..size]);
     }
 

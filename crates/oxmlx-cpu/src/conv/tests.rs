@@ -25,7 +25,10 @@ fn out_shape(c: &Case) -> Vec<usize> {
     let (i, w) = (&c.input.layout.shape, &c.weight.layout.shape);
     let mut shape = vec![i[0]];
     for d in 0..c.g.stride.len() {
-        let padded = (i[d + 1] as i64 - 1) * c.g.input_dilation[d] as i64 + 1 + c.g.padding_lo[d] as i64 + c.g.padding_hi[d] as i64;
+        let padded = (i[d + 1] as i64 - 1) * c.g.input_dilation[d] as i64
+            + 1
+            + c.g.padding_lo[d] as i64
+            + c.g.padding_hi[d] as i64;
         let reach = (w[d + 1] as i64 - 1) * c.g.kernel_dilation[d] as i64 + 1;
         shape.push(usize::try_from((padded - reach) / c.g.stride[d] as i64 + 1).unwrap_or(0));
     }
@@ -39,7 +42,9 @@ fn naive(c: &Case) -> Vec<f64> {
     let (is, ws, os) = (row_major(ish), row_major(wsh), row_major(&osh));
     let nd = c.g.stride.len();
     let (cg, og) = (wsh[nd + 1], wsh[0] / c.g.groups as usize);
-    let digits = |i: usize, s: &[isize], sh: &[usize]| -> Vec<usize> { (0..sh.len()).map(|a| i / s[a] as usize % sh[a]).collect() };
+    let digits = |i: usize, s: &[isize], sh: &[usize]| -> Vec<usize> {
+        (0..sh.len()).map(|a| i / s[a] as usize % sh[a]).collect()
+    };
     (0..osh.iter().product::<usize>())
         .map(|i| {
             let o = digits(i, &os, &osh);
@@ -50,7 +55,8 @@ fn naive(c: &Case) -> Vec<f64> {
                 let mut inside = true;
                 for d in 0..nd {
                     let kd = if c.g.flip { wsh[d + 1] - 1 - w[d + 1] } else { w[d + 1] };
-                    let p = (o[d + 1] * c.g.stride[d] as usize + kd * c.g.kernel_dilation[d] as usize) as i64 - c.g.padding_lo[d] as i64;
+                    let p = (o[d + 1] * c.g.stride[d] as usize + kd * c.g.kernel_dilation[d] as usize) as i64
+                        - c.g.padding_lo[d] as i64;
                     let dil = c.g.input_dilation[d] as i64;
                     inside &= p >= 0 && p % dil == 0 && p / dil < ish[d + 1] as i64;
                     at = at.wrapping_add(((p / dil) * is[d + 1] as i64) as usize);
@@ -73,7 +79,14 @@ fn check(c: &Case) {
         _ => 0.0,
     };
     for (i, (g, w)) in out.to_vec().into_iter().zip(naive(c)).enumerate() {
-        assert!((g - w).abs() <= eps * w.abs(), "{} {:?} {:?} {:?} at {i}: {g} {w}", c.input.dtype, c.g, c.input.layout, c.weight.layout);
+        assert!(
+            (g - w).abs() <= eps * w.abs(),
+            "{} {:?} {:?} {:?} at {i}: {g} {w}",
+            c.input.dtype,
+            c.g,
+            c.input.layout,
+            c.weight.layout
+        );
     }
 }
 
@@ -95,7 +108,10 @@ fn geometries() {
                         3 => (g.padding_lo.fill(-1), g.padding_hi.fill(-2)).0,
                         4 => (g.kernel_dilation.fill(2), g.flip = true).0,
                         5 => (g.input_dilation.fill(2), g.padding_lo.fill(2), g.padding_hi.fill(3)).0,
-                        6 => (g.input_dilation.fill(3), g.padding_lo.fill(-1), g.stride.fill(2), g.flip = true).0,
+                        6 => {
+                            (g.input_dilation.fill(3), g.padding_lo.fill(-1), g.stride.fill(2), g.flip = true)
+                                .0
+                        }
                         _ => (),
                     }
                     let shape = |first: usize, mid: &[usize], last: usize| [&[first], mid, &[last]].concat();
@@ -129,9 +145,21 @@ fn blocks_and_pointwise() {
     g.padding_lo.fill(1);
     g.padding_hi.fill(1);
     for dtype in [Dtype::Float32, Dtype::Float16] {
-        check(&Case { input: Owned::noise(dtype, &[2, 20, 20, 32], 1), weight: Owned::noise(dtype, &[16, 3, 3, 32], 2), g: g.clone() });
-        check(&Case { input: Owned::noise(dtype, &[1, 5, 5, 900], 1), weight: Owned::noise(dtype, &[3, 3, 3, 900], 2), g: g.clone() });
-        check(&Case { input: Owned::noise(dtype, &[2, 6, 6, 8], 1), weight: Owned::noise(dtype, &[4, 1, 1, 8], 2), g: geometry(2) });
+        check(&Case {
+            input: Owned::noise(dtype, &[2, 20, 20, 32], 1),
+            weight: Owned::noise(dtype, &[16, 3, 3, 32], 2),
+            g: g.clone(),
+        });
+        check(&Case {
+            input: Owned::noise(dtype, &[1, 5, 5, 900], 1),
+            weight: Owned::noise(dtype, &[3, 3, 3, 900], 2),
+            g: g.clone(),
+        });
+        check(&Case {
+            input: Owned::noise(dtype, &[2, 6, 6, 8], 1),
+            weight: Owned::noise(dtype, &[4, 1, 1, 8], 2),
+            g: geometry(2),
+        });
         let odd = Owned::noise(dtype, &[8, 6, 2, 6], 1).permuted(&[2, 1, 3, 0]);
         check(&Case { input: odd, weight: Owned::noise(dtype, &[4, 1, 1, 8], 2), g: geometry(2) });
     }

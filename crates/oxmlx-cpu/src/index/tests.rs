@@ -48,12 +48,14 @@ fn rows_are_gathered() {
                 let mut out = Owned::zeros(dtype, &[4, n]);
                 gather(&src.view(), &[index.view()], &[1], &mut out.view_mut(), &ok).unwrap();
                 let at = wrapped(&index.to_vec(), m);
-                let want: Vec<f64> = at.iter().flat_map(|&i| (0..n).map(|r| v[r * m + i]).collect::<Vec<_>>()).collect();
+                let want: Vec<f64> =
+                    at.iter().flat_map(|&i| (0..n).map(|r| v[r * m + i]).collect::<Vec<_>>()).collect();
                 assert_eq!(out.to_vec(), want);
                 let rows = indices(it, &[4], n);
                 let mut out = Owned::zeros(dtype, &[4]);
                 gather(&src.view(), &[rows.view(), index.view()], &[0, 1], &mut out.view_mut(), &ok).unwrap();
-                let want: Vec<f64> = wrapped(&rows.to_vec(), n).iter().zip(&at).map(|(r, c)| v[r * m + c]).collect();
+                let want: Vec<f64> =
+                    wrapped(&rows.to_vec(), n).iter().zip(&at).map(|(r, c)| v[r * m + c]).collect();
                 assert_eq!(out.to_vec(), want);
             }
         }
@@ -64,18 +66,34 @@ fn rows_are_gathered() {
 fn bad_indices_are_errors() {
     let src = Owned::ramp(Dtype::Float32, &[4, 3]);
     let mut out = Owned::zeros(Dtype::Float32, &[1, 3]);
-    for (dtype, bad) in [(Dtype::Int32, 4.0), (Dtype::Int32, -5.0), (Dtype::Uint64, 1.7e19), (Dtype::Uint8, 200.0)] {
+    for (dtype, bad) in
+        [(Dtype::Int32, 4.0), (Dtype::Int32, -5.0), (Dtype::Uint64, 1.7e19), (Dtype::Uint8, 200.0)]
+    {
         let index = Owned::from_f64(dtype, &[1], &[bad]);
         let e = gather(&src.view(), &[index.view()], &[0], &mut out.view_mut(), &ok).unwrap_err();
         assert_eq!(e.kind, ErrorKind::OutOfRange);
         assert!(e.message.contains("length 4"), "{e}");
     }
     let float = Owned::from_f64(Dtype::Float32, &[1], &[0.0]);
-    assert_eq!(gather(&src.view(), &[float.view()], &[0], &mut out.view_mut(), &ok).unwrap_err().kind, ErrorKind::Type);
+    assert_eq!(
+        gather(&src.view(), &[float.view()], &[0], &mut out.view_mut(), &ok).unwrap_err().kind,
+        ErrorKind::Type
+    );
     let mut whole = Owned::zeros(Dtype::Float32, &[4, 3]);
     let index = Owned::from_f64(Dtype::Int32, &[1, 3], &[0., 1., 4.]);
     let one = Owned::zeros(Dtype::Float32, &[1, 3]);
-    assert!(scatter_axis(&src.view(), &index.view(), &one.view(), 0, ScatterMode::Sum, &mut whole.view_mut(), &ok).is_err());
+    assert!(
+        scatter_axis(
+            &src.view(),
+            &index.view(),
+            &one.view(),
+            0,
+            ScatterMode::Sum,
+            &mut whole.view_mut(),
+            &ok
+        )
+        .is_err()
+    );
     assert!(gather_axis(&src.view(), &index.view(), 0, &mut out.view_mut(), &ok).is_err());
 }
 
@@ -87,15 +105,29 @@ fn rows_are_scattered() {
                 let base = Owned::noise(dtype, &[width, rows], 1).permuted(&[1, 0]);
                 let updates = Owned::noise(dtype, &[width, count], 2).permuted(&[1, 0]);
                 // Products stay small only when rows are hit rarely.
-                let (index, count) = if mode == ScatterMode::Prod || mode == ScatterMode::Sum && dtype == Dtype::Int8 {
-                    (Owned::from_f64(Dtype::Int32, &[count], &(0..count).map(|i| (i % rows) as f64).collect::<Vec<_>>()), rows)
-                } else {
-                    (indices(Dtype::Int32, &[count], rows), count)
+                let (index, count) =
+                    if mode == ScatterMode::Prod || mode == ScatterMode::Sum && dtype == Dtype::Int8 {
+                        (
+                            Owned::from_f64(
+                                Dtype::Int32,
+                                &[count],
+                                &(0..count).map(|i| (i % rows) as f64).collect::<Vec<_>>(),
+                            ),
+                            rows,
+                        )
+                    } else {
+                        (indices(Dtype::Int32, &[count], rows), count)
+                    };
+                let cut = |a: &Owned, n: usize| {
+                    a.with(Layout {
+                        shape: [n].iter().chain(&a.layout.shape[1..]).copied().collect(),
+                        ..a.layout.clone()
+                    })
                 };
-                let cut = |a: &Owned, n: usize| a.with(Layout { shape: [n].iter().chain(&a.layout.shape[1..]).copied().collect(), ..a.layout.clone() });
                 let (index, updates) = (cut(&index, count), cut(&updates, count));
                 let mut out = Owned::zeros(dtype, &[rows, width]);
-                scatter(&base.view(), &[index.view()], &updates.view(), &[0], mode, &mut out.view_mut(), &ok).unwrap();
+                scatter(&base.view(), &[index.view()], &updates.view(), &[0], mode, &mut out.view_mut(), &ok)
+                    .unwrap();
                 let (mut want, u) = (base.to_vec(), updates.to_vec());
                 for (i, &r) in wrapped(&index.to_vec(), rows).iter().enumerate() {
                     for j in 0..width {
@@ -115,7 +147,16 @@ fn columns_and_points_are_scattered() {
         let (rows, cols) = (indices(Dtype::Int64, &[30], 8), indices(Dtype::Uint16, &[30], 11));
         let updates = Owned::noise(Dtype::Float32, &[30], 3);
         let mut out = Owned::zeros(Dtype::Float32, &[8, 11]);
-        scatter(&base.view(), &[rows.view(), cols.view()], &updates.view(), &[0, 1], mode, &mut out.view_mut(), &ok).unwrap();
+        scatter(
+            &base.view(),
+            &[rows.view(), cols.view()],
+            &updates.view(),
+            &[0, 1],
+            mode,
+            &mut out.view_mut(),
+            &ok,
+        )
+        .unwrap();
         let mut want = base.to_vec();
         let at = wrapped(&rows.to_vec(), 8).into_iter().zip(wrapped(&cols.to_vec(), 11));
         for ((r, c), u) in at.zip(updates.to_vec()) {
@@ -160,7 +201,16 @@ fn along_axes() {
             let updates = Owned::noise(dtype, &[shape[2], shape[1], shape[0]], 2).permuted(&[2, 1, 0]);
             for mode in [ScatterMode::Assign, ScatterMode::Sum, ScatterMode::Max] {
                 let mut out = Owned::zeros(dtype, &base.layout.shape);
-                scatter_axis(&base.view(), &index.view(), &updates.view(), axis as u8, mode, &mut out.view_mut(), &ok).unwrap();
+                scatter_axis(
+                    &base.view(),
+                    &index.view(),
+                    &updates.view(),
+                    axis as u8,
+                    mode,
+                    &mut out.view_mut(),
+                    &ok,
+                )
+                .unwrap();
                 let mut want = base.to_vec();
                 for (i, u) in updates.to_vec().into_iter().enumerate() {
                     let w = combine(mode, want[place(i)], u);
@@ -182,6 +232,7 @@ fn empty_indices_and_rows() {
     let empty = Owned::zeros(Dtype::Float32, &[0, 3]);
     let src = Owned::ramp(Dtype::Float32, &[4, 3]);
     let mut out = Owned::zeros(Dtype::Float32, &[4, 3]);
-    scatter(&src.view(), &[none.view()], &empty.view(), &[0], ScatterMode::Sum, &mut out.view_mut(), &ok).unwrap();
+    scatter(&src.view(), &[none.view()], &empty.view(), &[0], ScatterMode::Sum, &mut out.view_mut(), &ok)
+        .unwrap();
     assert_eq!(out.to_vec(), src.to_vec());
 }

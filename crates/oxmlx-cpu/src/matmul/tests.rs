@@ -46,9 +46,16 @@ const TYPES: [Dtype; 5] = [Dtype::Float32, Dtype::Float64, Dtype::Float16, Dtype
 #[test]
 fn sizes_and_types() {
     for dtype in TYPES {
-        for (m, k, n) in
-            [(1, 1, 1), (5, 7, 3), (64, 64, 64), (33, 600, 17), (1, 300, 70), (70, 300, 1), (2, 513, 129), (1, 5, 9000)]
-        {
+        for (m, k, n) in [
+            (1, 1, 1),
+            (5, 7, 3),
+            (64, 64, 64),
+            (33, 600, 17),
+            (1, 300, 70),
+            (70, 300, 1),
+            (2, 513, 129),
+            (1, 5, 9000),
+        ] {
             let a = Owned::noise(dtype, &[m, k], 1);
             let b = Owned::noise(dtype, &[k, n], 2);
             check(&a, &b);
@@ -72,7 +79,11 @@ fn big_products_are_cut() {
 fn odd_strides_and_batches() {
     for dtype in TYPES {
         let base = Owned::noise(dtype, &[4000], 9);
-        let l = |shape: &[usize], strides: &[isize], offset| Layout { shape: shape.into(), strides: strides.into(), offset };
+        let l = |shape: &[usize], strides: &[isize], offset| Layout {
+            shape: shape.into(),
+            strides: strides.into(),
+            offset,
+        };
         check(&base.with(l(&[6, 5], &[-20, 3], 300)), &base.with(l(&[5, 4], &[-2, 7], 20)));
         check(&base.with(l(&[6, 5], &[0, 1], 3)), &base.with(l(&[5, 4], &[1, 0], 2)));
         check(&base.with(l(&[1, 5], &[0, -3], 30)), &base.with(l(&[5, 4], &[2, 9], 2)));
@@ -80,7 +91,10 @@ fn odd_strides_and_batches() {
         check(&base.with(l(&[3, 4, 5], &[20, 5, 1], 0)), &base.with(l(&[3, 5, 6], &[0, 6, 1], 7)));
         check(&base.with(l(&[3, 4, 5], &[50, 5, 1], 0)), &base.with(l(&[3, 5, 6], &[0, 6, 1], 7)));
         check(&base.with(l(&[3, 4, 5], &[0, 5, 1], 0)), &base.with(l(&[3, 5, 6], &[30, 1, 5], 7)));
-        check(&base.with(l(&[2, 3, 4, 5], &[60, 1, 3, 12], 0)), &base.with(l(&[2, 3, 5, 6], &[90, 30, 6, 1], 7)));
+        check(
+            &base.with(l(&[2, 3, 4, 5], &[60, 1, 3, 12], 0)),
+            &base.with(l(&[2, 3, 5, 6], &[90, 30, 6, 1], 7)),
+        );
         check(&base.with(l(&[7, 1, 5], &[5, 5, 1], 0)), &base.with(l(&[7, 5, 6], &[30, 6, 1], 7)));
         check(&base.with(l(&[7, 1, 5], &[5, 5, 1], 0)), &base.with(l(&[7, 5, 6], &[0, 6, 1], 7)));
     }

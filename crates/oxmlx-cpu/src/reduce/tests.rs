@@ -5,7 +5,8 @@ use crate::testing::{Owned, ok};
 
 fn naive(op: ReduceOp, a: &Owned, axes: &[u8]) -> (Vec<usize>, Vec<f64>) {
     let shape = &a.layout.shape;
-    let kept: Vec<usize> = (0..shape.len()).map(|i| if axes.contains(&(i as u8)) { 1 } else { shape[i] }).collect();
+    let kept: Vec<usize> =
+        (0..shape.len()).map(|i| if axes.contains(&(i as u8)) { 1 } else { shape[i] }).collect();
     let init = match op {
         ReduceOp::Sum | ReduceOp::Any => 0.0,
         ReduceOp::Prod | ReduceOp::All => 1.0,
@@ -15,7 +16,8 @@ fn naive(op: ReduceOp, a: &Owned, axes: &[u8]) -> (Vec<usize>, Vec<f64>) {
     let mut out = vec![init; kept.iter().product()];
     let (ds, dk) = (row_major(shape), row_major(&kept));
     for (i, v) in a.to_vec().into_iter().enumerate() {
-        let at: usize = (0..shape.len()).map(|x| (i / ds[x] as usize % shape[x]) % kept[x] * dk[x] as usize).sum();
+        let at: usize =
+            (0..shape.len()).map(|x| (i / ds[x] as usize % shape[x]) % kept[x] * dk[x] as usize).sum();
         let o = &mut out[at];
         *o = match op {
             ReduceOp::Sum => *o + v,
@@ -43,7 +45,10 @@ fn check(op: ReduceOp, a: &Owned, axes: &[u8]) {
         } else {
             oxmlx_types::Scalar::from_i64(w as i64, dtype).to_f64()
         };
-        assert!(g == w || (g - w).abs() <= 0.01 * w.abs() && a.dtype.is_inexact(), "{op:?} {dtype} {axes:?}: {g} {w}");
+        assert!(
+            g == w || (g - w).abs() <= 0.01 * w.abs() && a.dtype.is_inexact(),
+            "{op:?} {dtype} {axes:?}: {g} {w}"
+        );
     }
 }
 
@@ -105,7 +110,8 @@ fn nan_wins_in_both_directions() {
             let shape = if axis == 0 { [1, 8] } else { [5, 1] };
             let mut out = Owned::zeros(dtype, &shape);
             reduce(ReduceOp::Max, &[axis], &a.view(), &mut out.view_mut(), &ok).unwrap();
-            let nans: Vec<usize> = out.to_vec().iter().enumerate().filter(|v| v.1.is_nan()).map(|v| v.0).collect();
+            let nans: Vec<usize> =
+                out.to_vec().iter().enumerate().filter(|v| v.1.is_nan()).map(|v| v.0).collect();
             assert_eq!(nans, if axis == 0 { [5, 6] } else { [1, 2] });
             let mut at = Owned::zeros(Dtype::Uint32, &shape);
             arg_reduce(false, axis, &a.view(), &mut at.view_mut(), &ok).unwrap();
