@@ -18,8 +18,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Less work than this (in simple operations on elements) is not worth waking anyone.
 const ALONE: usize = 48 << 10;
-/// Less than this isn't even worth it while the workers are looking for work.
-const ALONE_HOT: usize = 20 << 10;
 /// About as much work is done between two polls.
 const POLL: usize = 1 << 28;
 /// Bytes of the first-level cache that a block may take.
@@ -102,7 +100,7 @@ impl<'a> Run<'a> {
             row_gathers: SmallVec::new(),
             ones: smallvec::smallvec![0; program.one_words],
             failed: AtomicBool::new(false),
-            large: is_large(rows * row_len * program.cost),
+            large: rows * row_len * program.cost > ALONE,
         };
         run.cut(by_rows);
         run.lay_out();
@@ -481,10 +479,6 @@ impl<'a> Run<'a> {
         };
         at[reg as usize] = p.cast_mut();
     }
-}
-
-fn is_large(work: usize) -> bool {
-    work > ALONE || work > ALONE_HOT && pool::global().is_eager()
 }
 
 /// Something with addresses in it that all threads of a region see.
