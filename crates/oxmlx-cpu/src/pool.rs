@@ -53,8 +53,6 @@ pub struct Pool {
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
-    /// When this thread asked `is_eager` in vain.
-    static LAST: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 static GLOBAL: AtomicPtr<Pool> = AtomicPtr::new(std::ptr::null_mut());
@@ -163,19 +161,6 @@ impl Pool {
     /// How many threads work in a region, the caller included.
     pub fn threads(&self) -> usize {
         self.threads
-    }
-
-    /// Whether a region is worth it for a few microseconds of work: the workers are looking for some, or the
-    /// caller has been asking so often lately that waking them pays.
-    pub fn is_eager(&self) -> bool {
-        if self.threads <= 1 {
-            return false;
-        }
-        if self.shared.sleepers.load(Ordering::Relaxed) == 0 {
-            return true;
-        }
-        let now = Instant::now();
-        LAST.with(|last| last.replace(Some(now))).is_some_and(|t| now - t < SPIN / 2)
     }
 
     /// Runs `f(0) .. f(n - 1)` in any order and waits for all. Regions inside regions, and regions that find

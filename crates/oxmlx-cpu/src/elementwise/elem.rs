@@ -55,10 +55,12 @@ impl Elem for f16 {
     fn widen(self) -> f32 {
         let h = self.to_bits() as u32;
         let sign = (h & 0x8000) << 16;
-        // The exponents' biases differ by 112; a product with 2^112 moves subnormals, too.
-        let magnitude = f32::from_bits((h & 0x7fff) << 13) * f32::from_bits((127 + 112) << 23);
-        let special = if h & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
-        f32::from_bits(magnitude.to_bits() | special | sign)
+        let a = h & 0x7fff;
+        // The exponents' biases differ by 112, or by 224 for infinities and NaN. Subnormals are converted from
+        // integers, as arithmetic on them would be slow.
+        let normal = (a << 13) + if a >= 0x7c00 { 224 << 23 } else { 112 << 23 };
+        let small = (a as i32 as f32 * f32::from_bits((127 - 24) << 23)).to_bits();
+        f32::from_bits(if a < 0x400 { small } else { normal } | sign)
     }
     #[inline(always)]
     fn narrow(c: f32) -> Self {

@@ -15,6 +15,21 @@ pub(super) struct Source {
     axes: SmallVec<[(usize, isize); 4]>,
 }
 
+/// Runs that are gathered at once where the operand lies across the domain: as many elements as a cache line
+/// has, so that a line is fetched once and not once for each of its elements.
+const WINDOW: usize = 16;
+/// Windows larger than this would leave the second-level cache.
+const WINDOW_BYTES: usize = 1 << 20;
+
+/// A thread's copy of [`WINDOW`] runs of an operand that lies across the domain.
+#[derive(Clone, Copy)]
+pub(super) struct Window {
+    /// Room of `Source::window_bytes`.
+    pub room: *mut u8,
+    /// Which runs are there, or `usize::MAX`.
+    pub number: usize,
+}
+
 impl Source {
     /// `base` is the first element of a layout that broadcasts to `shape`.
     pub fn new(base: *const u8, layout: &Layout, shape: &[usize], size: usize) -> Source {
@@ -37,6 +52,75 @@ impl Source {
     /// Whether elements lie in the order of the domain.
     pub fn is_dense(&self) -> bool {
         self.axes.is_empty() || self.axes.len() == 1 && self.axes[0].1 == 1
+    }
+
+    /// Elements from a run of a window to the next; padded, as powers of two share cache sets.
+    fn pitch(&self) -> usize {
+        self.axes.last().map_or(0, |a| a.0) + WINDOW
+    }
+
+    /// Bytes of a window, or 0 where the operand does not lie across the domain.
+    pub fn window_bytes(&self) -> usize {
+        let [.., (count, step), (len, stride)] = self.axes[..] else { return 0 };
+        let across = step != 0 && stride.unsigned_abs() > step.unsigned_abs() && stride.unsigned_abs() > 1;
+        let bytes = WINDOW * (len + WINDOW) * self.size;
+        if across && count >= 4 && len >= WINDOW && bytes <= WINDOW_BYTES { bytes } else { 0 }
+    }
+
+    /// As `block`, by way of a window.
+    ///
+    /// # Safety
+    /// As `block`; the window has room for `window_bytes`, which is not 0.
+    pub unsafe fn block_by_window(
+        &self,
+        start: usize,
+        n: usize,
+        dst: *mut u8,
+        window: &mut Window,
+    ) -> *const u8 {
+        let len = self.axes.last().map_or(1, |a| a.0);
+        let mut done = 0;
+        while done < n {
+            let (run, within) = ((start + done) / len, (start + done) % len);
+            if window.number != run / WINDOW {
+                window.number = run / WINDOW;
+                // SAFETY: the run lies within the domain, the room was made for a window.
+                unsafe { self.fill(window) }
+            }
+            let at = window.room.wrapping_add(((run % WINDOW) * self.pitch() + within) * self.size);
+            let piece = (len - within).min(n - done);
+            if piece == n {
+                return at;
+            }
+            // SAFETY: dst has room for n elements.
+            unsafe { std::ptr::copy_nonoverlapping(at, dst.add(done * self.size), piece * self.size) }
+            done += piece;
+        }
+        dst
+    }
+
+    unsafe fn fill(&self, window: &Window) {
+        let inner = self.axes.len() - 1;
+        let ((len, stride), (count, step)) = (self.axes[inner], self.axes[inner - 1]);
+        let runs: usize = self.axes[..inner].iter().map(|a| a.0).product();
+        let mut run = window.number * WINDOW;
+        let end = (run + WINDOW).min(runs);
+        while run < end {
+            // Runs whose starts are `step` apart.
+            let some = (count - run % count).min(end - run);
+            let dst = window.room.wrapping_add((run % WINDOW) * self.pitch() * self.size);
+            // SAFETY: the runs lie within the operand and the window.
+            unsafe {
+                let (src, pitch) = (self.row(run), self.pitch());
+                match self.size {
+                    1 => turn::<u8>(src, stride, step, dst, pitch, len, some),
+                    2 => turn::<u16>(src, stride, step, dst, pitch, len, some),
+                    4 => turn::<u32>(src, stride, step, dst, pitch, len, some),
+                    _ => turn::<u64>(src, stride, step, dst, pitch, len, some),
+                }
+            }
+            run += some;
+        }
     }
 
     /// Elements `start .. start + n` of the domain, in place where they lie densely, else copied to `dst`.
@@ -140,6 +224,40 @@ unsafe fn strided<T: Copy>(src: *const u8, stride: isize, dst: *mut u8, n: usize
             for i in 0..n {
                 dst.add(i).write_unaligned(src.offset(i as isize * stride).read_unaligned());
             }
+        }
+    }
+}
+
+/// `dst[j * pitch + i] = src[i * stride + j * step]` for i < len, j < runs <= WINDOW.
+unsafe fn turn<T: Copy>(
+    src: *const u8,
+    stride: isize,
+    step: isize,
+    dst: *mut u8,
+    pitch: usize,
+    len: usize,
+    runs: usize,
+) {
+    let (src, dst) = (src.cast::<T>(), dst.cast::<T>());
+    let put = |i: usize, j: usize| {
+        // SAFETY: the caller promises both ranges. Unaligned, as complex elements are aligned to their parts.
+        unsafe {
+            let x = src.offset(i as isize * stride + j as isize * step).read_unaligned();
+            dst.add(j * pitch + i).write_unaligned(x);
+        }
+    };
+    let whole = if runs == WINDOW { len / WINDOW * WINDOW } else { 0 };
+    for i0 in (0..whole).step_by(WINDOW) {
+        // Small squares: their lines stay in the first-level cache from both sides.
+        for j in 0..WINDOW {
+            for i in i0..i0 + WINDOW {
+                put(i, j);
+            }
+        }
+    }
+    for i in whole..len {
+        for j in 0..runs {
+            put(i, j);
         }
     }
 }

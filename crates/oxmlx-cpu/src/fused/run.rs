@@ -5,7 +5,7 @@
 //! between the blocks of a row, phase by phase. Below [`ALONE`] units of work the caller does it all.
 
 use super::exec::{self, Addresses};
-use super::gather::Source;
+use super::gather::{Source, Window};
 use super::program::{Code, Home, Phase, Program};
 use super::reduce_row::{CHUNK, Reducer};
 use super::scratch::Scratch;
@@ -18,8 +18,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Less work than this (in simple operations on elements) is not worth waking anyone.
 const ALONE: usize = 48 << 10;
-/// Less than this isn't even worth it while the workers are looking for work.
-const ALONE_HOT: usize = 20 << 10;
 /// About as much work is done between two polls.
 const POLL: usize = 1 << 28;
 /// Bytes of the first-level cache that a block may take.
@@ -56,6 +54,10 @@ pub(super) struct Run<'a> {
     /// Slots, then room for operands that must be gathered, then spare room.
     near: Area,
     gathers: SmallVec<[usize; 8]>,
+    /// Per operand, where its window is, if it has one.
+    windows: SmallVec<[Option<usize>; 8]>,
+    /// Whether the group has rows.
+    by_rows: bool,
     spare: usize,
     /// Row slots, then rows' values, then gathered rows' operands.
     far: Area,
@@ -90,13 +92,15 @@ impl<'a> Run<'a> {
             panel: 1,
             near: Area::default(),
             gathers: SmallVec::new(),
+            windows: SmallVec::new(),
+            by_rows,
             spare: 0,
             far: Area::default(),
             row_values_at: 0,
             row_gathers: SmallVec::new(),
             ones: smallvec::smallvec![0; program.one_words],
             failed: AtomicBool::new(false),
-            large: is_large(rows * row_len * program.cost),
+            large: rows * row_len * program.cost > ALONE,
         };
         run.cut(by_rows);
         run.lay_out();
@@ -145,6 +149,10 @@ impl<'a> Run<'a> {
                 Extent::Row if gathered => self.far.add(reg.size * self.panel),
                 _ => {}
             }
+            // Only where a thread walks over many runs: a panel or a row is over before a window pays.
+            let across = if self.by_rows || reg.extent != Extent::Full { 0 } else { s.window_bytes() };
+            self.windows.push((across > 0).then_some(self.near.bytes));
+            self.near.add(across);
         }
         self.spare = self.near.bytes;
         if self.short || p.odd_reduce {
@@ -254,6 +262,7 @@ impl<'a> Run<'a> {
     unsafe fn run_panel(&self, at: &mut Addresses, row0: usize, rows: usize, near: *mut u8) {
         let (regs, n) = (&self.program.regs, self.row_len);
         let spare = near.wrapping_add(self.spare);
+        let mut windows = self.windows(near);
         // SAFETY: all registers have their places.
         unsafe {
             for phase in &self.program.phases {
@@ -262,7 +271,7 @@ impl<'a> Run<'a> {
                 }
                 for &(r, first) in &phase.loads {
                     if first {
-                        self.load(at, r, row0 * n, rows * n, near);
+                        self.load(at, r, row0 * n, rows * n, near, &mut windows);
                     }
                 }
                 for s in &phase.full {
@@ -363,6 +372,7 @@ impl<'a> Run<'a> {
     ) {
         let regs = &self.program.regs;
         let spare = near.wrapping_add(self.spare);
+        let mut windows = self.windows(near);
         for b in blocks {
             let c0 = b * self.block;
             let n = self.block.min(self.row_len - c0);
@@ -370,7 +380,7 @@ impl<'a> Run<'a> {
             unsafe {
                 self.place_block(at, row, c0, near, far);
                 for &(r, _) in &phase.loads {
-                    self.load(at, r, row * self.row_len + c0, n, near);
+                    self.load(at, r, row * self.row_len + c0, n, near, &mut windows);
                 }
                 for s in &phase.full {
                     if let Code::Reduce(r, k) = &s.code {
@@ -442,16 +452,33 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Brings an operand's elements to an address.
-    unsafe fn load(&self, at: &mut Addresses, reg: u16, start: usize, n: usize, near: *mut u8) {
-        let room = near.wrapping_add(self.gathers[reg as usize]);
-        // SAFETY: the range lies within the domain, the room was laid out for a block.
-        at[reg as usize] = unsafe { self.sources[reg as usize].block(start, n, room).cast_mut() };
+    /// Empty windows of one thread.
+    fn windows(&self, near: *mut u8) -> SmallVec<[Option<Window>; 8]> {
+        let window = |at: usize| Window { room: near.wrapping_add(at), number: usize::MAX };
+        self.windows.iter().map(|w| w.map(window)).collect()
     }
-}
 
-fn is_large(work: usize) -> bool {
-    work > ALONE || work > ALONE_HOT && pool::global().is_eager()
+    /// Brings an operand's elements to an address.
+    unsafe fn load(
+        &self,
+        at: &mut Addresses,
+        reg: u16,
+        start: usize,
+        n: usize,
+        near: *mut u8,
+        windows: &mut [Option<Window>],
+    ) {
+        let room = near.wrapping_add(self.gathers[reg as usize]);
+        let source = &self.sources[reg as usize];
+        // SAFETY: the range lies within the domain, the rooms were laid out for a block and a window.
+        let p = unsafe {
+            match &mut windows[reg as usize] {
+                Some(w) => source.block_by_window(start, n, room, w),
+                None => source.block(start, n, room),
+            }
+        };
+        at[reg as usize] = p.cast_mut();
+    }
 }
 
 /// Something with addresses in it that all threads of a region see.
