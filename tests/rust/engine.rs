@@ -149,3 +149,18 @@ fn counters_that_nobody_evaluates_fold() -> Result<()> {
     assert_eq!(step.known_scalar().map(|s| s.to_f64()), Some(10.0));
     Ok(())
 }
+
+#[test]
+fn scatter_into_a_slice_with_a_broadcast_scalar() -> Result<()> {
+    use oxmlx::primitive::ScatterMode::Assign;
+    let x = ramp(&[2, 3, 4]);
+    let s = ops::slice(&x, &[0, 0, 0], &[1, 3, 4], &[1, 1, 1])?;
+    let bytes: Vec<u8> = [0i32, 3].iter().flat_map(|v| v.to_le_bytes()).collect();
+    let i = Array::from_bytes(&bytes, &[2], Dtype::Int32)?;
+    let y = ops::scatter(&s, &[i], &ops::weak(-1.0, Dtype::Float32), &[2], Assign)?;
+    let z = ops::slice_update(&x, &y, &[0, 0, 0], &[1, 3, 4], &[1, 1, 1])?;
+    let v = z.to_f64_vec()?;
+    assert_eq!((v[0], v[3], v[8], v[11]), (-1.0, -1.0, -1.0, -1.0));
+    assert_eq!(v[1], x.to_f64_vec()?[1]);
+    Ok(())
+}

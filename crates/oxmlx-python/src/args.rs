@@ -6,10 +6,10 @@
 use crate::array::{PyArray, convert};
 use crate::dtype::PyDtype;
 use oxmlx::{Array, Dtype, Scalar};
+use pyo3::Borrowed;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyComplexMethods, PyFloat, PyInt, PyString};
-use pyo3::Borrowed;
 
 /// A Python number.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +122,12 @@ pub fn operand(obj: &Bound<'_, PyAny>) -> PyResult<Option<Operand>> {
         return Ok(Some(Operand::Array(a)));
     }
     if convert::is_foreign(obj)? {
-        return Ok(Some(Operand::Foreign(convert::foreign(obj, None)?)));
+        return match convert::foreign(obj, None) {
+            Ok(a) => Ok(Some(Operand::Foreign(a))),
+            // Its elements are no numbers, so it is no operand; exhausted memory is another matter.
+            Err(e) if e.get_type(obj.py()).is(obj.py().get_type::<PyRuntimeError>()) => Ok(None),
+            Err(e) => Err(e),
+        };
     }
     Ok(None)
 }
@@ -250,7 +255,9 @@ pub fn shape_arg(obj: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     let sizes = one_or_many(obj)?;
     let fit = |&n: &i64| {
         usize::try_from(n).map_err(|_| {
-            PyValueError::new_err(format!("Negative dimensions are not allowed: the shape has a length of {n}."))
+            PyValueError::new_err(format!(
+                "Negative dimensions are not allowed: the shape has a length of {n}."
+            ))
         })
     };
     sizes.iter().map(fit).collect()
@@ -268,7 +275,9 @@ pub fn dtype_arg(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Dtype>> {
             Ok(d) => Ok(Some(d.get().0)),
             Err(_) => {
                 let name = o.get_type().name()?;
-                Err(PyTypeError::new_err(format!("incompatible function arguments: dtype must be a Dtype, not {name}.")))
+                Err(PyTypeError::new_err(format!(
+                    "incompatible function arguments: dtype must be a Dtype, not {name}."
+                )))
             }
         },
     }

@@ -61,8 +61,9 @@ static OBJECTS: PyOnceLock<Vec<Py<PyDtype>>> = PyOnceLock::new();
 
 /// The one Python object for an element type.
 pub fn object(py: Python<'_>, dtype: Dtype) -> PyResult<Py<PyDtype>> {
-    let all =
-        OBJECTS.get_or_try_init(py, || Dtype::ALL.iter().map(|&d| Py::new(py, PyDtype(d))).collect::<PyResult<_>>())?;
+    let all = OBJECTS.get_or_try_init(py, || {
+        Dtype::ALL.iter().map(|&d| Py::new(py, PyDtype(d))).collect::<PyResult<_>>()
+    })?;
     Ok(all[dtype as usize].clone_ref(py))
 }
 
@@ -179,6 +180,9 @@ fn dtype_of(obj: &Bound<'_, PyAny>, op: &str) -> PyResult<Dtype> {
 #[pyfunction]
 #[pyo3(signature = (*arrays_and_dtypes))]
 fn result_type(py: Python<'_>, arrays_and_dtypes: &Bound<'_, PyTuple>) -> PyResult<Py<PyDtype>> {
+    if arrays_and_dtypes.is_empty() {
+        return Err(PyValueError::new_err("[result_type] At least one array or dtype is required."));
+    }
     let mut out = Dtype::Bool;
     for item in arrays_and_dtypes.iter() {
         out = out.promote(dtype_of(&item, "result_type")?);
@@ -222,16 +226,8 @@ pub fn add_to(m: &Bound<'_, PyModule>) -> PyResult<()> {
         m.add(if d == Dtype::Bool { "bool_" } else { d.name() }, object(py, d)?)?;
     }
     use Category::*;
-    let categories = [
-        Generic,
-        Number,
-        Integer,
-        SignedInteger,
-        UnsignedInteger,
-        Inexact,
-        Floating,
-        ComplexFloating,
-    ];
+    let categories =
+        [Generic, Number, Integer, SignedInteger, UnsignedInteger, Inexact, Floating, ComplexFloating];
     for c in categories {
         let object = Py::new(py, PyDtypeCategory(c))?;
         // MLX users reach categories through the class, too.

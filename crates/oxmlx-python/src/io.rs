@@ -152,6 +152,12 @@ fn load<'py>(
     stream: Option<crate::stream::StreamArg>,
 ) -> PyResult<Any<'py>> {
     let _scope = stream.and_then(|s| s.enter());
+    if let (Target::Path(p), None) = (target(file)?, &format)
+        && let Some(e) = p.extension().map(|e| e.to_string_lossy().into_owned())
+        && !["npy", "npz", "safetensors"].contains(&e.as_str())
+    {
+        return Err(PyValueError::new_err(format!("[load] Unknown file format {e}")));
+    }
     let (bytes, path) = contents(file)?;
     let format = format_of(path.as_deref(), format, &bytes)?;
     if return_metadata && format != "safetensors" {

@@ -6,7 +6,7 @@ use crate::error::{OrRaise, raise};
 use crate::tree::{self, Kind, kind};
 use oxmlx::runtime::eval;
 use oxmlx::{Array, Error, ErrorKind, transforms};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -449,9 +449,4 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(jvp, m)?)?;
     m.add_function(wrap_pyfunction!(vmap, m)?)?;
     m.add_function(wrap_pyfunction!(stop_gradient, m)?)
-}
-
-/// Used where a Python type is wrong.
-pub fn type_error(message: String) -> PyErr {
-    PyTypeError::new_err(message)
 }

@@ -16,8 +16,8 @@ pub struct Scalar {
 }
 
 impl Scalar {
-    /// Rounds `v` to `dtype`. Integers truncate and wrap as a C cast of an in-range value does; NaN and
-    /// values out of int64's range become the least int64 first, as on x86 and in MLX.
+    /// Rounds `v` to `dtype`. Integers truncate; what does not fit (and NaN) becomes the least int32 for types
+    /// up to int32 and the least int64 for wider ones, then wraps, as on x86 and in MLX.
     pub fn from_f64(v: f64, dtype: Dtype) -> Scalar {
         let bits = match dtype {
             Dtype::Bool => (v != 0.0) as u64,
@@ -26,8 +26,12 @@ impl Scalar {
             Dtype::Float32 => (v as f32).to_bits() as u64,
             Dtype::Float64 => v.to_bits(),
             Dtype::Complex64 => (v as f32).to_bits() as u64,
-            Dtype::Uint64 if v >= 9.223372036854775808e18 => v as u64,
-            _ => return Scalar::from_i64(truncate(v), dtype),
+            Dtype::Uint64 if v >= TWO_63 => v as u64,
+            Dtype::Uint32 | Dtype::Uint64 | Dtype::Int64 => return Scalar::from_i64(truncate(v), dtype),
+            _ if v.is_nan() || v >= 2_147_483_648.0 || v <= -2_147_483_649.0 => {
+                return Scalar::from_i64(i32::MIN as i64, dtype);
+            }
+            _ => return Scalar::from_i64(v as i64, dtype),
         };
         Scalar { dtype, bits }
     }
@@ -120,9 +124,12 @@ impl Scalar {
     }
 }
 
+/// 2^63.
+const TWO_63: f64 = (1u64 << 63) as f64;
+
 /// Truncation towards zero with x86's answer for what does not fit.
 fn truncate(v: f64) -> i64 {
-    if v.is_nan() || !(-9.223372036854775808e18..9.223372036854775808e18).contains(&v) {
+    if v.is_nan() || !(-TWO_63..TWO_63).contains(&v) {
         i64::MIN
     } else {
         v as i64

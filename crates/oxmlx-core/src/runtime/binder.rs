@@ -76,7 +76,9 @@ pub(crate) fn bind(program: &Program, plan: &Plan, arena: &Arena) -> Result<Bind
                 Source::Leaf { stored, .. } => stored.buffer.clone(),
                 _ => return Err(Error::new(oxmlx_types::ErrorKind::Backend, "bind", "a leaf without contents")),
             },
-            Root::Arena => return Err(Error::new(oxmlx_types::ErrorKind::Backend, "bind", "an output in the arena")),
+            Root::Arena | Root::Param => {
+                return Err(Error::new(oxmlx_types::ErrorKind::Backend, "bind", "an output in passing memory"));
+            }
         };
         b.outputs.push(Stored { buffer, layout: b.values[v as usize].layout.clone() });
     }
@@ -95,6 +97,7 @@ impl Binding {
 enum Root {
     Owned(u32),
     Leaf(ValueId),
+    Param,
     Arena,
 }
 
@@ -105,7 +108,8 @@ fn root(plan: &Plan, mut v: ValueId) -> Root {
             Home::ViewOf(of) | Home::Same(of) => v = of,
             Home::Owned(k) => return Root::Owned(k),
             Home::Leaf => return Root::Leaf(v),
-            _ => return Root::Arena,
+            Home::Param(_) => return Root::Param,
+            Home::Arena(_) | Home::Nowhere => return Root::Arena,
         }
     }
 }

@@ -8,7 +8,7 @@ use super::index::{Axis, Item, Plan, items};
 use crate::args::{self, Operand};
 use crate::error::OrRaise;
 use oxmlx::primitive::ScatterMode;
-use oxmlx::{Array, Dtype, Scalar, Shape, format_shape, ops};
+use oxmlx::{Array, Dtype, Shape, format_shape, ops};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
@@ -34,7 +34,9 @@ pub fn value(obj: &Bound<'_, PyAny>, dtype: Dtype) -> PyResult<Array> {
     match args::operand(obj)? {
         Some(Operand::Number(n)) => n.fitting(dtype),
         Some(Operand::Array(a) | Operand::Foreign(a)) => ops::astype(&a, dtype).or_raise(),
-        None if obj.is_none() => Err(PyTypeError::new_err("incompatible function arguments: cannot assign None.")),
+        None if obj.is_none() => {
+            Err(PyTypeError::new_err("incompatible function arguments: cannot assign None."))
+        }
         None => Err(convert::invalid_type(obj)),
     }
 }
@@ -137,7 +139,8 @@ pub fn write(a: &Array, key: &[Item<'_>], v: &Array, update: Update) -> PyResult
     if plan.arrays.is_empty() && update == Update::Assign {
         return ops::slice_update(a, &v, &plan.start, &plan.stop, &plan.step).or_raise();
     }
-    let window = if whole { a.clone() } else { ops::slice(a, &plan.start, &plan.stop, &plan.step).or_raise()? };
+    let window =
+        if whole { a.clone() } else { ops::slice(a, &plan.start, &plan.stop, &plan.step).or_raise()? };
     let new = if plan.arrays.is_empty() {
         combine(&window, &v, update).or_raise()?
     } else {
@@ -188,7 +191,8 @@ fn masked(py: Python<'_>, a: &Array, mask: &Array, v: &Array) -> PyResult<Array>
     let places: Vec<i32> = (0i32..).zip(&flags).filter(|(_, s)| s.to_bool()).map(|(i, _)| i).collect();
     let given: usize = v.shape()[..extra].iter().product();
     if given < places.len() {
-        let message = format!("The mask selects {} positions, but there are values for {given}.", places.len());
+        let message =
+            format!("The mask selects {} positions, but there are values for {given}.", places.len());
         return Err(PyValueError::new_err(message));
     }
     let mut values: Shape = smallvec::smallvec![given];
@@ -200,7 +204,7 @@ fn masked(py: Python<'_>, a: &Array, mask: &Array, v: &Array) -> PyResult<Array>
     let values = ops::slice(&values, &begin, &end, &step).or_raise()?;
     let mut flat: Shape = smallvec::smallvec![flags.len()];
     flat.extend_from_slice(rest);
-    let bytes: Vec<u8> = places.iter().flat_map(|i| Scalar::from_i64((*i).into(), Dtype::Int32).bits.to_le_bytes()[..4].to_vec()).collect();
+    let bytes: Vec<u8> = places.iter().flat_map(|i| i.to_le_bytes()).collect();
     let places = Array::from_bytes(&bytes, &[places.len()], Dtype::Int32).or_raise()?;
     let new = ops::scatter(&reshaped(a, &flat)?, &[places], &values, &[0], ScatterMode::Assign).or_raise()?;
     reshaped(&new, a.shape())

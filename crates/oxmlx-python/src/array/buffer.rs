@@ -1,4 +1,5 @@
-//! The buffer protocol, both ways: zero-copy views of arrays for numpy, and reading of other objects' memory.
+//! The buffer protocol, both ways, and DLPack: zero-copy views of arrays for numpy and others, and reading of
+//! other objects' memory.
 //!
 //! The only unsafe code of the binding. A view that is handed out keeps the memory alive by itself, and since
 //! it can be written to, the memory is marked so that the engine never reuses it for results.
@@ -11,6 +12,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::{CStr, c_int, c_void};
+use std::ptr::null_mut;
 
 /// What a handed-out view needs to stay valid; freed when the view is released.
 struct Export {
@@ -67,7 +69,7 @@ impl PyArray {
             return Err(PyBufferError::new_err("no view to fill in"));
         }
         // SAFETY: not null; a failure must leave no object in the view.
-        unsafe { (*view).obj = std::ptr::null_mut() };
+        unsafe { (*view).obj = null_mut() };
         let (dtype, memory, layout) = exportable(slf.get(), slf.py())?;
         if flags & ffi::PyBUF_STRIDES != ffi::PyBUF_STRIDES && !layout.is_contiguous() {
             return Err(PyBufferError::new_err("the array is not contiguous, the consumer wants no strides"));
@@ -91,11 +93,11 @@ impl PyArray {
             v.itemsize = size as isize;
             v.readonly = 0;
             v.ndim = export.shape.len() as c_int;
-            v.format = if wants(ffi::PyBUF_FORMAT) { format(dtype).as_ptr().cast_mut() } else { std::ptr::null_mut() };
-            v.shape = if wants(ffi::PyBUF_ND) { export.shape.as_ptr().cast_mut() } else { std::ptr::null_mut() };
+            v.format = if wants(ffi::PyBUF_FORMAT) { format(dtype).as_ptr().cast_mut() } else { null_mut() };
+            v.shape = if wants(ffi::PyBUF_ND) { export.shape.as_ptr().cast_mut() } else { null_mut() };
             v.strides =
-                if wants(ffi::PyBUF_STRIDES) { export.strides.as_ptr().cast_mut() } else { std::ptr::null_mut() };
-            v.suboffsets = std::ptr::null_mut();
+                if wants(ffi::PyBUF_STRIDES) { export.strides.as_ptr().cast_mut() } else { null_mut() };
+            v.suboffsets = null_mut();
             v.internal = Box::into_raw(export).cast();
             v.obj = slf.into_ptr();
         }
@@ -106,6 +108,134 @@ impl PyArray {
     unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
         // SAFETY: `internal` is the box that `__getbuffer__` put there, and the view is gone after this.
         drop(unsafe { Box::from_raw((*view).internal.cast::<Export>()) });
+    }
+}
+
+/// DLPack's description of memory, version 0: the layout that its C header fixes.
+#[repr(C)]
+struct Managed {
+    data: *mut c_void,
+    device_type: i32,
+    device_id: i32,
+    ndim: i32,
+    code: u8,
+    bits: u8,
+    lanes: u16,
+    shape: *mut i64,
+    strides: *mut i64,
+    byte_offset: u64,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Managed)>,
+}
+
+/// What `Managed::context` points to.
+struct Shared {
+    shape: Vec<i64>,
+    strides: Vec<i64>,
+    _memory: Buffer,
+}
+
+const CAPSULE: &CStr = c"dltensor";
+
+/// DLPack's device number of host memory.
+const DL_CPU: i32 = 1;
+
+/// DLPack's number for the kind of an element type.
+fn dl_code(dtype: Dtype) -> u8 {
+    match dtype {
+        Dtype::Bool => 6,
+        Dtype::Bfloat16 => 4,
+        Dtype::Complex64 => 5,
+        d if d.is_floating() => 2,
+        d if d.is_unsigned() => 1,
+        _ => 0,
+    }
+}
+
+// SAFETY: called once, by whoever owns the tensor, with a pointer that `dlpack` made.
+unsafe extern "C" fn delete(managed: *mut Managed) {
+    // SAFETY: both boxes were made by `dlpack`, and nobody has the tensor any more.
+    unsafe {
+        let managed = Box::from_raw(managed);
+        drop(Box::from_raw(managed.context.cast::<Shared>()));
+    }
+}
+
+// SAFETY: called by the interpreter with a capsule that `dlpack` made.
+unsafe extern "C" fn drop_capsule(capsule: *mut ffi::PyObject) {
+    // SAFETY: a consumer renames the capsule when it takes the tensor over; under the first name it is ours.
+    unsafe {
+        if ffi::PyCapsule_IsValid(capsule, CAPSULE.as_ptr()) == 1 {
+            delete(ffi::PyCapsule_GetPointer(capsule, CAPSULE.as_ptr()).cast());
+        }
+    }
+}
+
+/// A DLPack capsule of contents on the host.
+fn dlpack(py: Python<'_>, dtype: Dtype, memory: Buffer, layout: &Layout) -> PyResult<Py<PyAny>> {
+    memory.mark_escaped();
+    let data = memory.address().0 + layout.offset * dtype.size();
+    let mut shared = Box::new(Shared {
+        shape: layout.shape.iter().map(|&n| n as i64).collect(),
+        strides: layout.strides.iter().map(|&s| s as i64).collect(),
+        _memory: memory,
+    });
+    let managed = Box::into_raw(Box::new(Managed {
+        data: data as *mut c_void,
+        device_type: DL_CPU,
+        device_id: 0,
+        ndim: shared.shape.len() as i32,
+        code: dl_code(dtype),
+        bits: dtype.size() as u8 * 8,
+        lanes: 1,
+        shape: shared.shape.as_mut_ptr(),
+        strides: shared.strides.as_mut_ptr(),
+        byte_offset: 0,
+        context: Box::into_raw(shared).cast(),
+        deleter: Some(delete),
+    }));
+    // SAFETY: the name is static and the destructor fits the pointer; on failure the tensor is still ours.
+    unsafe {
+        let capsule = ffi::PyCapsule_New(managed.cast(), CAPSULE.as_ptr(), Some(drop_capsule));
+        if capsule.is_null() {
+            delete(managed);
+            return Err(PyErr::fetch(py));
+        }
+        Ok(Bound::from_owned_ptr(py, capsule).unbind())
+    }
+}
+
+#[pymethods]
+impl PyArray {
+    /// DLPack's device: host memory.
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        (DL_CPU, 0)
+    }
+
+    /// A DLPack capsule of the evaluated contents, without a copy unless one is asked for. BufferError for
+    /// devices other than the host.
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__(
+        &self,
+        py: Python<'_>,
+        stream: Option<Bound<'_, PyAny>>,
+        max_version: Option<Bound<'_, PyAny>>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Py<PyAny>> {
+        let _ = (stream, max_version);
+        if dl_device.is_some_and(|d| d.0 != DL_CPU) {
+            return Err(PyBufferError::new_err("the array can be exported to the host only"));
+        }
+        if copy == Some(true) {
+            let a = self.get();
+            let bytes = py.detach(|| a.to_bytes()).or_raise()?;
+            let own = Array::from_bytes(&bytes, a.shape(), a.dtype()).or_raise()?;
+            let (memory, layout) = own.host().or_raise()?;
+            return dlpack(py, a.dtype(), memory, &layout);
+        }
+        let (dtype, memory, layout) = exportable(self, py)?;
+        dlpack(py, dtype, memory, &layout)
     }
 }
 

@@ -14,6 +14,9 @@ use pyo3::types::{PyComplex, PyList, PyString, PyTuple};
 /// Imports larger than this let other Python threads run meanwhile.
 const RELEASE_FROM: usize = 1 << 20;
 
+/// Lists nested deeper than this are taken for lists that contain themselves.
+const MAX_DEPTH: usize = 64;
+
 /// The refusal of a type that makes no array.
 pub fn invalid_type(obj: &Bound<'_, PyAny>) -> PyErr {
     match obj.get_type().name() {
@@ -63,7 +66,9 @@ pub fn from_python(val: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Arr
         return from_sequence(val, dtype);
     }
     if val.is_none() {
-        return Err(PyTypeError::new_err("incompatible function arguments: array() needs a value, not None."));
+        return Err(PyTypeError::new_err(
+            "incompatible function arguments: array() needs a value, not None.",
+        ));
     }
     if let Some(a) = protocol(val)? {
         return cast(a);
@@ -86,6 +91,9 @@ struct Nested {
 impl Nested {
     /// Reads one level; false if there are arrays inside, which need another way.
     fn read(&mut self, seq: &Bound<'_, PyAny>, axis: usize) -> PyResult<bool> {
+        if axis >= MAX_DEPTH {
+            return Err(PyValueError::new_err("Initialization encountered too many dimensions."));
+        }
         let n = seq.len()?;
         match self.shape.get(axis) {
             None if self.depth.is_some() => {
@@ -215,7 +223,9 @@ pub fn foreign(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Array> 
 
 fn no_numbers(obj: &Bound<'_, PyAny>) -> PyErr {
     let name = obj.get_type().name().map_or_else(|_| "?".into(), |n| n.to_string());
-    PyRuntimeError::new_err(format!("std::bad_cast: the elements of this {name} are no numbers that arrays hold."))
+    PyRuntimeError::new_err(format!(
+        "std::bad_cast: the elements of this {name} are no numbers that arrays hold."
+    ))
 }
 
 /// numpy has no bfloat16 of its own: arrays of the usual extension type give their bits as uint16.
@@ -345,8 +355,17 @@ pub fn item_object(py: Python<'_>, a: &Array) -> PyResult<Py<PyAny>> {
     scalar_object(py, item(py, a)?)
 }
 
-fn nested_list(py: Python<'_>, bytes: &[u8], dtype: Dtype, layout: &Layout, axis: usize, at: isize) -> PyResult<Py<PyAny>> {
-    let Some(&n) = layout.shape.get(axis) else { return scalar_object(py, element(bytes, at as usize, dtype)) };
+fn nested_list(
+    py: Python<'_>,
+    bytes: &[u8],
+    dtype: Dtype,
+    layout: &Layout,
+    axis: usize,
+    at: isize,
+) -> PyResult<Py<PyAny>> {
+    let Some(&n) = layout.shape.get(axis) else {
+        return scalar_object(py, element(bytes, at as usize, dtype));
+    };
     let step = layout.strides[axis];
     let row = (0..n as isize)
         .map(|i| nested_list(py, bytes, dtype, layout, axis + 1, at + i * step))
@@ -371,7 +390,8 @@ pub fn to_state(py: Python<'_>, a: &Array) -> PyResult<Py<PyAny>> {
 pub fn from_state(state: &Bound<'_, PyTuple>) -> PyResult<Array> {
     let dtype = |i: usize| -> PyResult<Dtype> {
         let number: u8 = state.get_item(i)?.extract()?;
-        Dtype::from_number(number).ok_or_else(|| PyValueError::new_err(format!("There is no dtype number {number}.")))
+        Dtype::from_number(number)
+            .ok_or_else(|| PyValueError::new_err(format!("There is no dtype number {number}.")))
     };
     let first = state.get_item(0)?;
     if state.len() == 3 {

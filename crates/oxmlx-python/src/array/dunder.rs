@@ -26,7 +26,9 @@ fn other(a: &Array, obj: &Bound<'_, PyAny>, verb: &str) -> PyResult<Array> {
         return Ok(b);
     }
     if obj.is_none() {
-        return Err(PyTypeError::new_err(format!("incompatible function arguments: {verb} of an array and None.")));
+        return Err(PyTypeError::new_err(format!(
+            "incompatible function arguments: {verb} of an array and None."
+        )));
     }
     let name = obj.get_type().name()?;
     Err(PyValueError::new_err(format!("Cannot perform {verb} on an mlx.core.array and {name}")))
@@ -91,7 +93,9 @@ operators! {
 /// Only arrays can be multiplied as matrices.
 fn matrix<'a>(obj: &'a Bound<'_, PyAny>) -> PyResult<&'a PyArray> {
     obj.cast::<PyArray>().map(|b| b.get()).map_err(|_| {
-        PyTypeError::new_err("__matmul__(): incompatible function arguments: the other operand must be an array.")
+        PyTypeError::new_err(
+            "__matmul__(): incompatible function arguments: the other operand must be an array.",
+        )
     })
 }
 
@@ -198,7 +202,9 @@ impl PyArray {
     fn __index__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let a = self.get();
         if a.ndim() > 0 || a.dtype().is_inexact() || a.dtype() == Dtype::Bool {
-            return Err(PyTypeError::new_err("Only 0-dimensional integer arrays can be converted to an index."));
+            return Err(PyTypeError::new_err(
+                "Only 0-dimensional integer arrays can be converted to an index.",
+            ));
         }
         convert::item_object(py, &a)
     }

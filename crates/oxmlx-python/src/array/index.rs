@@ -164,7 +164,9 @@ impl Plan {
         let axis = self.window.len();
         let at = if i < 0 { i + n as i64 } else { i };
         if at < 0 || at >= n as i64 {
-            return Err(PyIndexError::new_err(format!("index {i} is out of bounds for axis {axis} with size {n}")));
+            return Err(PyIndexError::new_err(format!(
+                "index {i} is out of bounds for axis {axis} with size {n}"
+            )));
         }
         self.dropped.push(axis);
         self.push(at, at + 1, 1, 1);
@@ -177,7 +179,8 @@ impl Plan {
     /// ValueError for too many indices, a second ellipsis, masks and slices of other than integers;
     /// IndexError for integers beyond the end.
     pub fn new(items: &[Item<'_>], shape: &[usize]) -> PyResult<Plan> {
-        let used = items.iter().filter(|i| matches!(i, Item::Int(_) | Item::Slice(_) | Item::Array(_))).count();
+        let used =
+            items.iter().filter(|i| matches!(i, Item::Int(_) | Item::Slice(_) | Item::Array(_))).count();
         if used > shape.len() {
             return Err(too_many(shape.len()));
         }
@@ -269,17 +272,15 @@ fn read(a: &Array, plan: &Plan) -> PyResult<Array> {
     let found = ops::gather(&window, &plan.arrays, &plan.axes).or_raise()?;
     // The index axes come first; they may belong behind some of the others. Dropped axes have length 1 and
     // vanish in the reshape, so only the kept ones need their order.
-    let before = plan.out.iter().take_while(|x| **x != Axis::Index).filter(|x| matches!(x, Axis::Of(_))).count();
-    if before > 0 {
-        let rest: Vec<usize> = (0..plan.window.len()).filter(|i| !plan.axes.contains(i)).collect();
-        let last_before = plan.out.iter().take_while(|x| **x != Axis::Index).filter_map(|x| match x {
-            Axis::Of(i) => Some(*i),
-            _ => None,
-        });
-        let limit = last_before.last().unwrap_or(0);
-        let moved = rest.iter().take_while(|&&i| i <= limit).count();
-        let (k, n) = (index.len(), rest.len());
-        let order: Vec<i64> = (k..k + moved).chain(0..k).chain(k + moved..k + n).map(|i| i as i64).collect();
+    let before = plan.out.iter().take_while(|x| **x != Axis::Index).filter_map(|x| match x {
+        Axis::Of(i) => Some(*i),
+        _ => None,
+    });
+    if let Some(limit) = before.last() {
+        let rest = (0..plan.window.len()).filter(|i| !plan.axes.contains(i));
+        let (moved, n) = (rest.clone().filter(|&i| i <= limit).count(), found.ndim());
+        let k = index.len();
+        let order: Vec<i64> = (k..k + moved).chain(0..k).chain(k + moved..n).map(|i| i as i64).collect();
         return ops::reshape(&ops::transpose(&found, Some(&order)).or_raise()?, &shape).or_raise();
     }
     ops::reshape(&found, &shape).or_raise()
@@ -303,7 +304,9 @@ pub fn get(a: &Array, key: &Bound<'_, PyAny>) -> PyResult<Array> {
     {
         let at = if *i < 0 { i + n as i64 } else { *i };
         if at < 0 || at >= n as i64 {
-            return Err(PyIndexError::new_err(format!("index {i} is out of bounds for axis 0 with size {n}")));
+            return Err(PyIndexError::new_err(format!(
+                "index {i} is out of bounds for axis 0 with size {n}"
+            )));
         }
         return row(a, at as usize);
     }

@@ -108,7 +108,9 @@ impl PyArray {
     fn astype(&self, dtype: &Bound<'_, PyAny>, stream: StreamArg) -> PyResult<PyArray> {
         let _scope = stream.enter();
         let Some(dtype) = dtype_arg(Some(dtype))? else {
-            return Err(PyTypeError::new_err("astype(): incompatible function arguments: dtype must be a Dtype."));
+            return Err(PyTypeError::new_err(
+                "astype(): incompatible function arguments: dtype must be a Dtype.",
+            ));
         };
         ops::astype(&self.get(), dtype).map(PyArray::new).map_err(raise)
     }

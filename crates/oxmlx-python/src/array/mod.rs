@@ -16,7 +16,7 @@ use crate::args;
 use crate::dtype::{self, PyDtype};
 use crate::error::{OrRaise, raise};
 use oxmlx::runtime::memory::Buffer;
-use oxmlx::{Array, Layout, Scalar, ops};
+use oxmlx::{Array, Layout, Scalar, Shape, ops};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -96,7 +96,9 @@ impl PyArray {
     /// Lengths of the axes, as a tuple.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.cell.lock().shape())
+        // Copied, since making a tuple may run other Python code, which may want this array.
+        let shape: Shape = self.cell.lock().shape().into();
+        PyTuple::new(py, shape)
     }
 
     /// Type of the elements.

@@ -1,6 +1,6 @@
 //! How arrays print: MLX's own form, which doctests and programs depend on.
 //!
-//! Numbers follow the default of C++ streams (`%.6g`), nested rows are indented below each other, and an axis
+//! Numbers follow the default of C++ streams (`%.6g`; `%.nf` where a precision is set), nested rows are indented below each other, and an axis
 //! longer than six shows its first and last three elements.
 
 use super::{PyArray, host};
@@ -11,14 +11,18 @@ use pyo3::prelude::*;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-/// Significant digits of floats; negative means the default of six.
+/// Digits after the point; negative means the default, six significant digits.
 static PRECISION: AtomicI32 = AtomicI32::new(-1);
 
 /// Elements shown at each end of an axis that is too long.
 const EDGE: usize = 3;
 
-fn precision() -> usize {
-    usize::try_from(PRECISION.load(Relaxed)).unwrap_or(6)
+/// A float in the form that is set.
+fn float(v: f64) -> String {
+    match usize::try_from(PRECISION.load(Relaxed)) {
+        Ok(decimals) if v.is_finite() => format!("{v:.decimals$}"),
+        _ => general(v, 6),
+    }
 }
 
 /// A float as C's `%.{digits}g` writes it.
@@ -47,7 +51,6 @@ fn trimmed(text: &str) -> &str {
 }
 
 fn write_scalar(out: &mut String, s: Scalar) {
-    let digits = precision();
     match s.dtype {
         Dtype::Bool => out.push_str(if s.to_bool() { "True" } else { "False" }),
         Dtype::Uint64 => {
@@ -57,9 +60,9 @@ fn write_scalar(out: &mut String, s: Scalar) {
             let c = s.to_complex();
             let (re, im) = (f64::from(c.re), f64::from(c.im));
             let plus = if im >= 0.0 || im.is_nan() { "+" } else { "" };
-            let _ = write!(out, "{}{plus}{}j", general(re, digits), general(im, digits));
+            let _ = write!(out, "{}{plus}{}j", float(re), float(im));
         }
-        d if d.is_floating() => out.push_str(&general(s.to_f64(), digits)),
+        d if d.is_floating() => out.push_str(&float(s.to_f64())),
         _ => {
             let _ = write!(out, "{}", s.to_i64());
         }
@@ -132,14 +135,15 @@ impl PyArray {
     }
 }
 
-/// Sets how many significant digits floats print with; a negative precision restores the default, six.
+/// Sets how many digits after the point floats print with; a negative precision restores the default, six
+/// significant digits.
 #[pyfunction]
 #[pyo3(signature = (precision=-1))]
 fn set_printoptions(precision: i32) {
     PRECISION.store(precision, Relaxed);
 }
 
-/// A `with` block in which floats print with `precision` digits.
+/// A `with` block in which floats print with `precision` digits after the point.
 #[pyclass(name = "printoptions", module = "oxmlx.core", frozen)]
 pub struct PrintOptions {
     precision: i32,
