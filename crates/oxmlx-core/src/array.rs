@@ -133,7 +133,13 @@ impl Array {
 
     /// A 0-d immediate: known to the host, in no buffer until it is asked for.
     pub fn scalar(value: Scalar) -> Array {
-        Array::apply(Primitive::Constant, Params::values([value.bits]), Shape::new(), value.dtype, Inputs::new())
+        Array::apply(
+            Primitive::Constant,
+            Params::values([value.bits]),
+            Shape::new(),
+            value.dtype,
+            Inputs::new(),
+        )
     }
 
     /// A 0-d float immediate.
@@ -144,8 +150,13 @@ impl Array {
     /// An array that owns a filled buffer.
     pub(crate) fn ready(buffer: Buffer, layout: Layout, dtype: Dtype) -> Array {
         let spec = Spec { shape: layout.shape.clone(), dtype };
-        let mut node =
-            Node::new(Primitive::Data, Params::none(), smallvec![spec], Inputs::new(), crate::runtime::stream::current());
+        let mut node = Node::new(
+            Primitive::Data,
+            Params::none(),
+            smallvec![spec],
+            Inputs::new(),
+            crate::runtime::stream::current(),
+        );
         node.cell.get_mut().status = Status::Ready(Box::new([Stored { buffer, layout }]));
         Array { node: Arc::new(node), index: 0 }
     }
@@ -171,7 +182,8 @@ impl Array {
 
     /// The stand-in for an argument while a function is traced.
     pub(crate) fn placeholder(spec: Spec) -> Array {
-        let mut array = Array::apply(Primitive::Placeholder, Params::none(), spec.shape, spec.dtype, Inputs::new());
+        let mut array =
+            Array::apply(Primitive::Placeholder, Params::none(), spec.shape, spec.dtype, Inputs::new());
         if let Some(node) = Arc::get_mut(&mut array.node) {
             node.traced = true;
         }
@@ -181,7 +193,8 @@ impl Array {
     /// The same array as a variable that gradients can be taken by.
     pub(crate) fn tracer(of: &Array) -> Array {
         let op = Primitive::View(crate::primitive::View::Identity { stop: false });
-        let mut array = Array::apply(op, Params::none(), of.shape().into(), of.dtype(), smallvec![of.clone()]);
+        let mut array =
+            Array::apply(op, Params::none(), of.shape().into(), of.dtype(), smallvec![of.clone()]);
         if let Some(node) = Arc::get_mut(&mut array.node) {
             node.traced = true;
         }

@@ -91,7 +91,10 @@ pub fn register(backend: Arc<dyn Backend>) {
 /// The backend of a device.
 pub fn backend(device: Device) -> Result<Arc<dyn Backend>> {
     registry().read().iter().find(|b| b.device() == device).cloned().ok_or_else(|| {
-        oxmlx_types::Error::invalid("", format!("There is no {device}: no backend for it has been registered."))
+        oxmlx_types::Error::invalid(
+            "",
+            format!("There is no {device}: no backend for it has been registered."),
+        )
     })
 }
 

@@ -11,7 +11,10 @@ impl Array {
     /// InvalidArgument unless the array has exactly one element; whatever evaluation raises.
     pub fn item(&self) -> Result<Scalar> {
         if self.size() != 1 {
-            return Err(Error::invalid("convert", "Only length-1 arrays can be converted to Python scalars."));
+            return Err(Error::invalid(
+                "convert",
+                "Only length-1 arrays can be converted to Python scalars.",
+            ));
         }
         if let Some(s) = self.known_scalar() {
             return Ok(s);

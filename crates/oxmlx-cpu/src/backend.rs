@@ -88,7 +88,8 @@ impl Backend for Cpu {
     }
 
     fn allocate(&self, bytes: usize) -> Result<Address> {
-        let refused = || Error::new(ErrorKind::OutOfMemory, "malloc", format!("The system has no {bytes} bytes."));
+        let refused =
+            || Error::new(ErrorKind::OutOfMemory, "malloc", format!("The system has no {bytes} bytes."));
         let layout = Layout::from_size_align(bytes.max(1), ALIGN).map_err(|_| refused())?;
         // SAFETY: the size is not zero.
         let p = unsafe { std::alloc::alloc(layout) };
@@ -104,7 +105,9 @@ impl Backend for Cpu {
 
     fn total_memory(&self) -> usize {
         let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let kib = info.lines().find_map(|l| l.strip_prefix("MemTotal:")?.trim().split(' ').next()?.parse::<usize>().ok());
+        let kib = info
+            .lines()
+            .find_map(|l| l.strip_prefix("MemTotal:")?.trim().split(' ').next()?.parse::<usize>().ok());
         kib.map_or(usize::MAX / 2, |k| k << 10)
     }
 }
@@ -119,11 +122,21 @@ impl Lowered {
             (Step::Group(_), None) => Err(Error::new(ErrorKind::Backend, "run", "a group without a kernel")),
             (Step::Op { op, inputs, out, params }, _) => {
                 let views: SmallVec<[View<'_>; 4]> = inputs.iter().map(|&v| self.view(values, v)).collect();
-                structured::run(op, &views, &mut self.view_mut(values, *out), &bindings.params[*params as usize..], poll)
+                structured::run(
+                    op,
+                    &views,
+                    &mut self.view_mut(values, *out),
+                    &bindings.params[*params as usize..],
+                    poll,
+                )
             }
-            (Step::Reduce { op, axes, input, out }, _) => {
-                structured::reduce(*op, axes, &self.view(values, *input), &mut self.view_mut(values, *out), poll)
-            }
+            (Step::Reduce { op, axes, input, out }, _) => structured::reduce(
+                *op,
+                axes,
+                &self.view(values, *input),
+                &mut self.view_mut(values, *out),
+                poll,
+            ),
         }
     }
 

@@ -85,11 +85,8 @@ impl FusedKernel {
         let split = if self.row_axes == 0 { 0 } else { shape.len().saturating_sub(self.row_axes) };
         let rows: usize = shape[..split].iter().product();
         let row_len: usize = shape[split..].iter().product();
-        let sources: SmallVec<[Source; 8]> = self
-            .inputs
-            .iter()
-            .map(|i| source(&values[i.value as usize], i, shape, split))
-            .collect();
+        let sources: SmallVec<[Source; 8]> =
+            self.inputs.iter().map(|i| source(&values[i.value as usize], i, shape, split)).collect();
         let outs: SmallVec<[*mut u8; 4]> = self
             .outputs
             .iter()

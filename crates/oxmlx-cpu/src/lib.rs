@@ -4,9 +4,9 @@
 // Loops over several arrays by one index are what vectorises; iterators over zips hide the common bound.
 #![allow(clippy::needless_range_loop)]
 
+mod backend;
 #[cfg(test)]
 mod bench;
-mod backend;
 pub mod conv;
 pub mod copy;
 pub mod create;

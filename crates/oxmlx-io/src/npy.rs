@@ -29,7 +29,11 @@ fn descr(d: Dtype) -> &'static str {
 pub fn to_bytes(a: &Array) -> Result<Vec<u8>> {
     let dims: String = a.shape().iter().map(|n| format!("{n}, ")).collect();
     let fortran = if a.ndim() < 2 { "True" } else { "False" };
-    let mut header = format!("{{'descr': '{}', 'fortran_order': {fortran}, 'shape': ({})}}", descr(a.dtype()), dims.trim_end());
+    let mut header = format!(
+        "{{'descr': '{}', 'fortran_order': {fortran}, 'shape': ({})}}",
+        descr(a.dtype()),
+        dims.trim_end()
+    );
     let unpadded = MAGIC.len() + 4 + header.len() + 1;
     header.push_str(&" ".repeat(unpadded.next_multiple_of(64) - unpadded));
     header.push('\n');
@@ -50,7 +54,9 @@ struct Header {
 }
 
 fn value<'a>(header: &'a str, key: &str) -> Result<&'a str> {
-    let at = header.find(&format!("'{key}'")).ok_or_else(|| failed("load", format!("npy header without {key}")))?;
+    let at = header
+        .find(&format!("'{key}'"))
+        .ok_or_else(|| failed("load", format!("npy header without {key}")))?;
     let rest = &header[at + key.len() + 2..];
     Ok(rest.trim_start().strip_prefix(':').unwrap_or(rest).trim_start())
 }
@@ -68,14 +74,22 @@ fn parse(header: &str) -> Result<Header> {
         Error::invalid("from_str", format!("Unsupported array protocol type-string: {text}"))
     })?;
     let shape = value(header, "shape")?;
-    let inner = shape.strip_prefix('(').and_then(|s| s.split(')').next()).ok_or_else(|| failed("load", "npy header without a shape"))?;
+    let inner = shape
+        .strip_prefix('(')
+        .and_then(|s| s.split(')').next())
+        .ok_or_else(|| failed("load", "npy header without a shape"))?;
     let shape = inner
         .split(',')
         .map(str::trim)
         .filter(|s| !s.is_empty())
         .map(|s| s.parse().map_err(|_| failed("load", format!("npy header with the length {s:?}"))))
         .collect::<Result<_>>()?;
-    Ok(Header { dtype, big_endian: text.starts_with('>'), fortran: value(header, "fortran_order")?.starts_with("True"), shape })
+    Ok(Header {
+        dtype,
+        big_endian: text.starts_with('>'),
+        fortran: value(header, "fortran_order")?.starts_with("True"),
+        shape,
+    })
 }
 
 /// The array in a file's bytes.

@@ -21,7 +21,8 @@ pub fn to_bytes(arrays: &[(String, Array)], deflate: bool) -> Result<Vec<u8>> {
 
 /// The arrays by name, in the archive's order.
 pub fn from_bytes(bytes: &[u8]) -> Result<Vec<(String, Array)>> {
-    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| failed("load", format!("Not a npz file: {e}")))?;
+    let mut archive = zip::ZipArchive::new(Cursor::new(bytes))
+        .map_err(|e| failed("load", format!("Not a npz file: {e}")))?;
     let mut all = Vec::with_capacity(archive.len());
     for i in 0..archive.len() {
         let mut file = archive.by_index(i).map_err(|e| failed("load", e.to_string()))?;

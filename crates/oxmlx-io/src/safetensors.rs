@@ -30,7 +30,10 @@ fn json(text: &str) -> String {
 }
 
 /// The file's bytes. Evaluates the arrays. float64 has no place in MLX's files and is refused.
-pub fn to_bytes(arrays: &BTreeMap<String, Array>, metadata: Option<&BTreeMap<String, String>>) -> Result<Vec<u8>> {
+pub fn to_bytes(
+    arrays: &BTreeMap<String, Array>,
+    metadata: Option<&BTreeMap<String, String>>,
+) -> Result<Vec<u8>> {
     let mut header = String::from("{\"__metadata__\":");
     match metadata {
         Some(m) => {
@@ -42,7 +45,11 @@ pub fn to_bytes(arrays: &BTreeMap<String, Array>, metadata: Option<&BTreeMap<Str
     let mut at = 0;
     for (key, a) in arrays {
         let dtype = name(a.dtype()).ok_or_else(|| {
-            Error::new(ErrorKind::Backend, "save_safetensors", format!("{key}: {} can't be saved.", a.dtype()))
+            Error::new(
+                ErrorKind::Backend,
+                "save_safetensors",
+                format!("{key}: {} can't be saved.", a.dtype()),
+            )
         })?;
         let shape: Vec<String> = a.shape().iter().map(usize::to_string).collect();
         let end = at + a.nbytes();
@@ -87,18 +94,25 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Contents> {
             continue;
         }
         let numbers = |what: &str| -> Result<Vec<usize>> {
-            let list = entry.get(what).and_then(|v| v.as_array()).ok_or_else(|| bad(format!("{key} without {what}")))?;
-            list.iter().map(|n| n.as_u64().map(|n| n as usize).ok_or_else(|| bad(format!("{key}: {what}")))).collect()
+            let list = entry
+                .get(what)
+                .and_then(|v| v.as_array())
+                .ok_or_else(|| bad(format!("{key} without {what}")))?;
+            list.iter()
+                .map(|n| n.as_u64().map(|n| n as usize).ok_or_else(|| bad(format!("{key}: {what}"))))
+                .collect()
         };
         let kind = entry.get("dtype").and_then(|v| v.as_str()).unwrap_or("");
-        let (dtype, from) = dtype_of(kind).ok_or_else(|| bad(format!("{key} has the unknown type {kind:?}")))?;
+        let (dtype, from) =
+            dtype_of(kind).ok_or_else(|| bad(format!("{key} has the unknown type {kind:?}")))?;
         let (offsets, shape) = (numbers("data_offsets")?, numbers("shape")?);
         let slice = match offsets.as_slice() {
             [begin, end] => data.get(*begin..*end),
             _ => None,
         };
         let slice = slice.ok_or_else(|| bad(format!("{key} lies outside the file")))?;
-        let array = Array::from_bytes(slice, &shape, dtype).map_err(|e| bad(format!("{key}: {}", e.message)))?;
+        let array =
+            Array::from_bytes(slice, &shape, dtype).map_err(|e| bad(format!("{key}: {}", e.message)))?;
         let array = if from == dtype { array } else { oxmlx_core::ops::astype(&array, from)? };
         arrays.push((key.clone(), array));
     }

@@ -194,9 +194,12 @@ impl Compiled {
         let mut f = |x: &[Array]| {
             callback.run(|| {
                 let mut next = x.iter().cloned();
-                let inner = crate::transforms::with_arrays(args.as_any(), &mut next)?.cast_into::<PyTuple>()?;
+                let inner =
+                    crate::transforms::with_arrays(args.as_any(), &mut next)?.cast_into::<PyTuple>()?;
                 let named = match kwargs {
-                    Some(k) => Some(crate::transforms::with_arrays(k.as_any(), &mut next)?.cast_into::<PyDict>()?),
+                    Some(k) => {
+                        Some(crate::transforms::with_arrays(k.as_any(), &mut next)?.cast_into::<PyDict>()?)
+                    }
                     None => None,
                 };
                 if let Some(state) = &self.inputs {
@@ -240,7 +243,9 @@ fn captured(py: Python<'_>, state: Option<Py<PyAny>>) -> PyResult<Option<Py<PyAn
         || bound.cast::<PyTuple>().is_ok()
         || bound.cast::<RandomState>().is_ok();
     if !good {
-        return Err(PyValueError::new_err("[compile] Captured state must be a list, a dict or mx.random.state."));
+        return Err(PyValueError::new_err(
+            "[compile] Captured state must be a list, a dict or mx.random.state.",
+        ));
     }
     Ok(Some(state))
 }

@@ -57,7 +57,12 @@ fn save(py: Python<'_>, file: &Any<'_>, arr: &Any<'_>) -> PyResult<()> {
     write(file, "npy", bytes)
 }
 
-fn archive(file: &Any<'_>, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>, deflate: bool) -> PyResult<()> {
+fn archive(
+    file: &Any<'_>,
+    args: &Bound<'_, PyTuple>,
+    kwargs: Option<&Bound<'_, PyDict>>,
+    deflate: bool,
+) -> PyResult<()> {
     let py = file.py();
     let mut all: Vec<(String, Array)> = Vec::new();
     if let Some(k) = kwargs {
@@ -68,7 +73,9 @@ fn archive(file: &Any<'_>, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, 
     for (i, a) in args.iter().enumerate() {
         let name = format!("arr_{i}");
         if all.iter().any(|(n, _)| *n == name) {
-            return Err(PyValueError::new_err(format!("[savez] Cannot use un-named variables and keyword {name}")));
+            return Err(PyValueError::new_err(format!(
+                "[savez] Cannot use un-named variables and keyword {name}"
+            )));
         }
         all.push((name, array_like(&a)?));
     }
@@ -86,7 +93,11 @@ fn savez(file: &Any<'_>, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, Py
 /// Writes arrays to a compressed .npz archive.
 #[pyfunction]
 #[pyo3(signature = (file, *args, **kwargs))]
-fn savez_compressed(file: &Any<'_>, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+fn savez_compressed(
+    file: &Any<'_>,
+    args: &Bound<'_, PyTuple>,
+    kwargs: Option<&Bound<'_, PyDict>>,
+) -> PyResult<()> {
     archive(file, args, kwargs, true)
 }
 
@@ -132,7 +143,10 @@ fn format_of(path: Option<&Path>, format: Option<String>, bytes: &[u8]) -> PyRes
     }
 }
 
-fn dict<'py>(py: Python<'py>, arrays: impl IntoIterator<Item = (String, Array)>) -> PyResult<Bound<'py, PyDict>> {
+fn dict<'py>(
+    py: Python<'py>,
+    arrays: impl IntoIterator<Item = (String, Array)>,
+) -> PyResult<Bound<'py, PyDict>> {
     let d = PyDict::new(py);
     for (name, a) in arrays {
         d.set_item(name, PyArray::new(a))?;
@@ -172,7 +186,11 @@ fn load<'py>(
         "safetensors" => {
             let (arrays, metadata) = py.detach(|| io::safetensors::from_bytes(&bytes)).or_raise()?;
             let arrays = dict(py, arrays)?;
-            if return_metadata { Ok((arrays, metadata).into_pyobject(py)?.into_any()) } else { Ok(arrays.into_any()) }
+            if return_metadata {
+                Ok((arrays, metadata).into_pyobject(py)?.into_any())
+            } else {
+                Ok(arrays.into_any())
+            }
         }
         other => Err(PyValueError::new_err(format!("[load] Unknown file format {other}"))),
     }

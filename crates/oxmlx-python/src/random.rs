@@ -67,7 +67,8 @@ fn shape_or(shape: Option<&Any<'_>>, parameters: &[&Array]) -> PyResult<Vec<usiz
 }
 
 fn seed_arg(seed: &Any<'_>) -> PyResult<u64> {
-    seed.extract::<u64>().map_err(|_| PyTypeError::new_err("The seed must be an integer from 0 to 2**64 - 1."))
+    seed.extract::<u64>()
+        .map_err(|_| PyTypeError::new_err("The seed must be an integer from 0 to 2**64 - 1."))
 }
 
 /// Seeds the global key.

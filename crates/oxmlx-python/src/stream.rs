@@ -172,14 +172,16 @@ fn default_device() -> PyDevice {
 /// Sends new work to another device. ValueError if it does not exist.
 #[pyfunction]
 fn set_default_device(device: &Bound<'_, PyAny>) -> PyResult<()> {
-    let d = device_of(device).ok_or_else(|| PyTypeError::new_err("set_default_device takes a Device or DeviceType."))?;
+    let d = device_of(device)
+        .ok_or_else(|| PyTypeError::new_err("set_default_device takes a Device or DeviceType."))?;
     stream::set_default_device(d).or_raise()
 }
 
 /// This thread's default stream on a device.
 #[pyfunction]
 fn default_stream(device: &Bound<'_, PyAny>) -> PyResult<PyStream> {
-    let d = device_of(device).ok_or_else(|| PyTypeError::new_err("default_stream takes a Device or DeviceType."))?;
+    let d = device_of(device)
+        .ok_or_else(|| PyTypeError::new_err("default_stream takes a Device or DeviceType."))?;
     oxmlx::backend::backend(d).or_raise()?;
     Ok(PyStream(stream::default_stream(d)))
 }
@@ -193,7 +195,8 @@ fn set_default_stream(stream: PyStream) {
 /// A new stream on a device.
 #[pyfunction]
 fn new_stream(device: &Bound<'_, PyAny>) -> PyResult<PyStream> {
-    let d = device_of(device).ok_or_else(|| PyTypeError::new_err("new_stream takes a Device or DeviceType."))?;
+    let d =
+        device_of(device).ok_or_else(|| PyTypeError::new_err("new_stream takes a Device or DeviceType."))?;
     Ok(PyStream(stream::new_stream(d).or_raise()?))
 }
 
@@ -208,7 +211,8 @@ fn synchronize(py: Python<'_>, stream: Option<StreamArg>) -> PyResult<()> {
 /// Whether a device exists.
 #[pyfunction]
 fn is_available(device: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let d = device_of(device).ok_or_else(|| PyTypeError::new_err("is_available takes a Device or DeviceType."))?;
+    let d = device_of(device)
+        .ok_or_else(|| PyTypeError::new_err("is_available takes a Device or DeviceType."))?;
     Ok(oxmlx::backend::backend(d).is_ok())
 }
 
@@ -221,7 +225,10 @@ fn device_count(r#type: PyDeviceType) -> usize {
 /// Facts about a device.
 #[pyfunction]
 #[pyo3(signature = (device=None))]
-fn device_info<'py>(py: Python<'py>, device: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
+fn device_info<'py>(
+    py: Python<'py>,
+    device: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
     let d = match device {
         Some(d) => device_of(d).ok_or_else(|| PyValueError::new_err("device_info takes a Device."))?,
         None => stream::default_device(),

@@ -116,7 +116,9 @@ impl Selection {
         let mut argnums = Vec::with_capacity(numbers.len());
         for n in numbers {
             let i = usize::try_from(n).map_err(|_| {
-                PyValueError::new_err(format!("[{op}] Can't compute the gradient of negative argument index {n}"))
+                PyValueError::new_err(format!(
+                    "[{op}] Can't compute the gradient of negative argument index {n}"
+                ))
             })?;
             if argnums.contains(&i) {
                 return Err(PyValueError::new_err(format!("[{op}] Duplicate argument index {i}")));
@@ -127,7 +129,11 @@ impl Selection {
     }
 
     /// The selected arguments as one list of trees.
-    fn pick<'py>(&self, args: &Bound<'py, PyTuple>, kwargs: Option<&Bound<'py, PyDict>>) -> PyResult<Vec<Any<'py>>> {
+    fn pick<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Vec<Any<'py>>> {
         let mut picked = Vec::with_capacity(self.argnums.len() + self.argnames.len());
         for &i in &self.argnums {
             picked.push(args.get_item(i).map_err(|_| {
@@ -234,9 +240,15 @@ impl Gradient {
         self.fun.bind(py).call(PyTuple::new(py, items)?, named.as_ref())
     }
 
-    fn assemble<'py>(&self, py: Python<'py>, picked: &[Any<'py>], gradients: Vec<Array>) -> PyResult<Any<'py>> {
+    fn assemble<'py>(
+        &self,
+        py: Python<'py>,
+        picked: &[Any<'py>],
+        gradients: Vec<Array>,
+    ) -> PyResult<Any<'py>> {
         let mut next = gradients.into_iter();
-        let trees: Vec<Any<'py>> = picked.iter().map(|t| with_arrays(t, &mut next)).collect::<PyResult<_>>()?;
+        let trees: Vec<Any<'py>> =
+            picked.iter().map(|t| with_arrays(t, &mut next)).collect::<PyResult<_>>()?;
         let n = self.selection.argnums.len();
         let positional = match (n, self.selection.single) {
             (0, _) => py.None().into_bound(py),
@@ -269,7 +281,12 @@ fn gradient(
 /// A function that returns the gradient of `fun`'s result, a 0-d array, by chosen arguments (trees of arrays).
 #[pyfunction]
 #[pyo3(signature = (fun, argnums=None, argnames=None))]
-fn grad(py: Python<'_>, fun: Py<PyAny>, argnums: Option<&Any<'_>>, argnames: Option<&Any<'_>>) -> PyResult<Gradient> {
+fn grad(
+    py: Python<'_>,
+    fun: Py<PyAny>,
+    argnums: Option<&Any<'_>>,
+    argnames: Option<&Any<'_>>,
+) -> PyResult<Gradient> {
     gradient("grad", fun, argnums, argnames, false, py)
 }
 
@@ -290,19 +307,24 @@ fn value_and_grad(
 fn returned(result: &Any<'_>) -> PyResult<Vec<Array>> {
     match as_array(result) {
         Some(a) => Ok(vec![a]),
-        None if result.cast::<PyList>().is_ok() || result.cast::<PyTuple>().is_ok() => {
-            result.try_iter()?.map(|r| r.and_then(|r| as_array(&r).ok_or_else(|| tree::not_an_array(&r)))).collect()
-        }
+        None if result.cast::<PyList>().is_ok() || result.cast::<PyTuple>().is_ok() => result
+            .try_iter()?
+            .map(|r| r.and_then(|r| as_array(&r).ok_or_else(|| tree::not_an_array(&r))))
+            .collect(),
         None => Err(PyValueError::new_err("The function must return an array or a list or tuple of arrays.")),
     }
 }
 
 fn wrapped<'py>(py: Python<'py>, arrays: Vec<Array>) -> PyResult<Bound<'py, PyList>> {
-    PyList::new(py, arrays.into_iter().map(PyArray::new).map(|a| Bound::new(py, a)).collect::<PyResult<Vec<_>>>()?)
+    PyList::new(
+        py,
+        arrays.into_iter().map(PyArray::new).map(|a| Bound::new(py, a)).collect::<PyResult<Vec<_>>>()?,
+    )
 }
 
 fn call_arrays<'py>(fun: &Any<'py>, arrays: &[Array]) -> PyResult<Any<'py>> {
-    let items: Vec<_> = arrays.iter().map(|a| Bound::new(fun.py(), PyArray::new(a.clone()))).collect::<PyResult<_>>()?;
+    let items: Vec<_> =
+        arrays.iter().map(|a| Bound::new(fun.py(), PyArray::new(a.clone()))).collect::<PyResult<_>>()?;
     fun.call1(PyTuple::new(fun.py(), items)?)
 }
 
@@ -332,7 +354,8 @@ fn jvp<'py>(fun: &Any<'py>, primals: &Any<'py>, tangents: &Any<'py>) -> PyResult
 fn axes_for(tree: &Any<'_>, axes: &Any<'_>, out: &mut Vec<Option<i64>>) -> PyResult<()> {
     let uniform: Option<Option<i64>> =
         if axes.is_none() { Some(None) } else { axes.extract::<i64>().ok().map(Some) };
-    let mismatch = || PyValueError::new_err("[vmap] The axes must have the structure of what they stand for.");
+    let mismatch =
+        || PyValueError::new_err("[vmap] The axes must have the structure of what they stand for.");
     match (uniform, kind(tree)) {
         (Some(axis), _) => tree::visit(tree, &mut |leaf| {
             if as_array(leaf).is_none() && axis.is_some() {
@@ -408,7 +431,12 @@ impl Vmapped {
 /// result is the batch (None: none).
 #[pyfunction]
 #[pyo3(signature = (fun, in_axes=None, out_axes=None), text_signature = "(fun, in_axes=0, out_axes=0)")]
-fn vmap(py: Python<'_>, fun: Py<PyAny>, in_axes: Option<Given>, out_axes: Option<Given>) -> PyResult<Vmapped> {
+fn vmap(
+    py: Python<'_>,
+    fun: Py<PyAny>,
+    in_axes: Option<Given>,
+    out_axes: Option<Given>,
+) -> PyResult<Vmapped> {
     tree::expect_callable(fun.bind(py), "vmap")?;
     let or_zero = |g: Option<Given>| match g {
         Some(g) => Ok(g.0),

@@ -117,7 +117,11 @@ impl<'py> Mapper<'_, 'py> {
                 let out = PyDict::new(py);
                 for (k, v) in d.iter() {
                     let below = if self.with_path { deeper(&k) } else { String::new() };
-                    let item = if rest.is_empty() { self.run(&v, &[], &below)? } else { self.run(&v, &child(rest, &k)?, &below)? };
+                    let item = if rest.is_empty() {
+                        self.run(&v, &[], &below)?
+                    } else {
+                        self.run(&v, &child(rest, &k)?, &below)?
+                    };
                     out.set_item(k, item)?;
                 }
                 Ok(out.into_any())
@@ -130,7 +134,11 @@ impl<'py> Mapper<'_, 'py> {
                 Ok(out.into_any())
             }
             Kind::Tuple(t) => {
-                let items = t.iter().enumerate().map(|(i, v)| self.item(&v, i, rest, &deeper)).collect::<PyResult<_>>()?;
+                let items = t
+                    .iter()
+                    .enumerate()
+                    .map(|(i, v)| self.item(&v, i, rest, &deeper))
+                    .collect::<PyResult<_>>()?;
                 like_tuple(t, items)
             }
             Kind::Leaf => self.call(tree, rest, path),
@@ -206,13 +214,17 @@ fn flatten_into<'py>(
         return put(&key(prefix), tree);
     }
     match kind(tree) {
-        Kind::Dict(d) => d.iter().try_for_each(|(k, v)| flatten_into(&v, &format!("{prefix}.{k}"), is_leaf, put)),
-        Kind::List(l) => {
-            l.iter().enumerate().try_for_each(|(i, v)| flatten_into(&v, &format!("{prefix}.{i}"), is_leaf, put))
+        Kind::Dict(d) => {
+            d.iter().try_for_each(|(k, v)| flatten_into(&v, &format!("{prefix}.{k}"), is_leaf, put))
         }
-        Kind::Tuple(t) => {
-            t.iter().enumerate().try_for_each(|(i, v)| flatten_into(&v, &format!("{prefix}.{i}"), is_leaf, put))
-        }
+        Kind::List(l) => l
+            .iter()
+            .enumerate()
+            .try_for_each(|(i, v)| flatten_into(&v, &format!("{prefix}.{i}"), is_leaf, put)),
+        Kind::Tuple(t) => t
+            .iter()
+            .enumerate()
+            .try_for_each(|(i, v)| flatten_into(&v, &format!("{prefix}.{i}"), is_leaf, put)),
         Kind::Leaf => put(&key(prefix), tree),
     }
 }
@@ -287,12 +299,15 @@ fn build<'py>(py: Python<'py>, node: Building<'py>) -> PyResult<Any<'py>> {
         return Ok(out.into_any());
     };
     // Keys that are numbers make a list; places that nobody fills are empty dicts.
-    let mut items: Vec<(usize, Building<'py>)> = numbers.into_iter().zip(children.into_iter().map(|c| c.1)).collect();
+    let mut items: Vec<(usize, Building<'py>)> =
+        numbers.into_iter().zip(children.into_iter().map(|c| c.1)).collect();
     items.sort_by_key(|i| i.0);
     let out = PyList::empty(py);
     for (i, c) in items {
         if i > out.len() + 1_000_000 {
-            return Err(PyValueError::new_err(format!("index {i} leaves a hole of more than a million places.")));
+            return Err(PyValueError::new_err(format!(
+                "index {i} leaves a hole of more than a million places."
+            )));
         }
         while out.len() < i {
             out.append(PyDict::new(py))?;
@@ -346,7 +361,8 @@ fn tree_reduce<'py>(
 #[pyo3(signature = (tree_a, tree_b, merge_fn=None))]
 fn tree_merge<'py>(tree_a: &Any<'py>, tree_b: &Any<'py>, merge_fn: Option<&Any<'py>>) -> PyResult<Any<'py>> {
     let py = tree_a.py();
-    let empty = |t: &Any<'py>| t.is_none() || (!matches!(kind(t), Kind::Leaf) && t.len().is_ok_and(|n| n == 0));
+    let empty =
+        |t: &Any<'py>| t.is_none() || (!matches!(kind(t), Kind::Leaf) && t.len().is_ok_and(|n| n == 0));
     if empty(tree_a) {
         return Ok(tree_b.clone());
     }
@@ -407,7 +423,9 @@ pub fn module<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyModule>> {
 /// Raised where a tree holds something that isn't an array.
 pub fn not_an_array(obj: &Any<'_>) -> PyErr {
     let ty = obj.get_type().name().map_or_else(|_| "?".into(), |n| n.to_string());
-    PyValueError::new_err(format!("[tree_flatten] The argument should contain only arrays, but it holds a {ty}."))
+    PyValueError::new_err(format!(
+        "[tree_flatten] The argument should contain only arrays, but it holds a {ty}."
+    ))
 }
 
 /// For callers that need a callable.

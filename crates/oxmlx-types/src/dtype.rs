@@ -78,7 +78,8 @@ use Dtype::*;
 impl Dtype {
     /// Every element type, in the order of MLX's numbers.
     pub const ALL: [Dtype; 14] = [
-        Bool, Uint8, Uint16, Uint32, Uint64, Int8, Int16, Int32, Int64, Float16, Float32, Float64, Bfloat16, Complex64,
+        Bool, Uint8, Uint16, Uint32, Uint64, Int8, Int16, Int32, Int64, Float16, Float32, Float64, Bfloat16,
+        Complex64,
     ];
 
     /// The element type with this MLX number, if there is one.

@@ -175,10 +175,7 @@ pub fn format_shape(shape: &[usize]) -> String {
 pub fn normalize_axis(op: &'static str, axis: i64, ndim: usize) -> Result<usize> {
     let n = ndim as i64;
     if axis < -n || axis >= n {
-        return Err(Error {
-            kind: ErrorKind::Axis,
-            ..Error::axis(op, axis, ndim)
-        });
+        return Err(Error { kind: ErrorKind::Axis, ..Error::axis(op, axis, ndim) });
     }
     Ok(if axis < 0 { axis + n } else { axis } as usize)
 }
@@ -191,8 +188,12 @@ mod tests {
     fn reshape_of_a_transpose_fails_and_of_a_slice_works() {
         let t = Layout::contiguous(&[2, 3]).permute(&[1, 0]);
         assert_eq!(t.reshape(&[6]), None);
-        assert_eq!(t.reshape(&[3, 1, 2]).map(|l| l.strides.to_vec()), Some(vec![1, 3, 3]).map(|_| t.reshape(&[3, 1, 2]).unwrap().strides.to_vec()));
-        let rows = Layout { shape: smallvec::smallvec![4, 6], strides: smallvec::smallvec![12, 1], offset: 0 };
+        assert_eq!(
+            t.reshape(&[3, 1, 2]).map(|l| l.strides.to_vec()),
+            Some(vec![1, 3, 3]).map(|_| t.reshape(&[3, 1, 2]).unwrap().strides.to_vec())
+        );
+        let rows =
+            Layout { shape: smallvec::smallvec![4, 6], strides: smallvec::smallvec![12, 1], offset: 0 };
         assert_eq!(rows.reshape(&[2, 2, 3, 2]).unwrap().strides.to_vec(), vec![24, 12, 2, 1]);
         assert_eq!(rows.reshape(&[24]), None);
     }

@@ -16,7 +16,9 @@ mod scalar;
 pub use device::{Device, DeviceKind, Stream};
 pub use dtype::{Category, Dtype};
 pub use error::{Error, ErrorKind, Result};
-pub use layout::{Layout, Shape, Strides, broadcast_shapes, contiguous_strides, format_shape, normalize_axis};
+pub use layout::{
+    Layout, Shape, Strides, broadcast_shapes, contiguous_strides, format_shape, normalize_axis,
+};
 pub use scalar::Scalar;
 
 pub use half::{bf16, f16};

@@ -82,7 +82,9 @@ impl Scalar {
     pub fn to_i64(self) -> i64 {
         let b = self.bits;
         match self.dtype {
-            Dtype::Bool | Dtype::Uint8 | Dtype::Uint16 | Dtype::Uint32 | Dtype::Uint64 | Dtype::Int64 => b as i64,
+            Dtype::Bool | Dtype::Uint8 | Dtype::Uint16 | Dtype::Uint32 | Dtype::Uint64 | Dtype::Int64 => {
+                b as i64
+            }
             Dtype::Int8 => b as u8 as i8 as i64,
             Dtype::Int16 => b as u16 as i16 as i64,
             Dtype::Int32 => b as u32 as i32 as i64,
@@ -129,11 +131,7 @@ const TWO_63: f64 = (1u64 << 63) as f64;
 
 /// Truncation towards zero with x86's answer for what does not fit.
 fn truncate(v: f64) -> i64 {
-    if v.is_nan() || !(-TWO_63..TWO_63).contains(&v) {
-        i64::MIN
-    } else {
-        v as i64
-    }
+    if v.is_nan() || !(-TWO_63..TWO_63).contains(&v) { i64::MIN } else { v as i64 }
 }
 
 #[cfg(test)]

@@ -14,7 +14,9 @@
 
 #![forbid(unsafe_code)]
 
-pub use oxmlx_core::{Array, Primitive, Spec, array, backend, ops, plan, primitive, read, runtime, transforms};
+pub use oxmlx_core::{
+    Array, Primitive, Spec, array, backend, ops, plan, primitive, read, runtime, transforms,
+};
 pub use oxmlx_core::{binary_table, unary_table};
 pub use oxmlx_io as io;
 pub use oxmlx_types::*;

@@ -19,11 +19,20 @@ pub enum SdpaMask<'a> {
 /// `softmax(scale * q k^T + mask) v` for q `[B, H, Lq, D]`, k and v `[B, K, Lk, D]` with K dividing H
 /// (Vaswani et al. 2017; grouped heads, Ainslie et al. 2023). The softmax is computed in float32 for half
 /// types.
-pub fn scaled_dot_product_attention(q: &Array, k: &Array, v: &Array, scale: f64, mask: SdpaMask<'_>) -> Result<Array> {
+pub fn scaled_dot_product_attention(
+    q: &Array,
+    k: &Array,
+    v: &Array,
+    scale: f64,
+    mask: SdpaMask<'_>,
+) -> Result<Array> {
     let refuse = |m: String| Err(Error::invalid("scaled_dot_product_attention", m));
     for (name, a) in [("query", q), ("key", k), ("value", v)] {
         if a.ndim() != 4 {
-            return refuse(format!("input with shape {} expected to be rank 4 ({name}).", format_shape(a.shape())));
+            return refuse(format!(
+                "input with shape {} expected to be rank 4 ({name}).",
+                format_shape(a.shape())
+            ));
         }
     }
     let (b, h, lq, d) = (q.shape()[0], q.shape()[1], q.shape()[2], q.shape()[3]);
@@ -95,7 +104,8 @@ pub fn rope(
         (None, None) => return refuse("Either base or freqs must be given."),
     };
     let offset = ops::astype(offset, Dtype::Float32)?;
-    let offset = if offset.ndim() == 0 { offset } else { reshape_to(&offset, smallvec![offset.size(), 1, 1, 1]) };
+    let offset =
+        if offset.ndim() == 0 { offset } else { reshape_to(&offset, smallvec![offset.size(), 1, 1, 1]) };
     let positions = reshape_to(&ops::arange(0.0, length as f64, 1.0, Dtype::Float32)?, smallvec![length, 1]);
     let positions = ops::multiply(&ops::add(&positions, &offset)?, &Array::from_f64(scale, Dtype::Float32))?;
     let angles = ops::multiply(&positions, &inverse)?;

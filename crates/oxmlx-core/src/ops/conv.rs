@@ -59,7 +59,8 @@ pub fn conv_general(input: &Array, weight: &Array, o: &ConvOptions) -> Result<Ar
         Ok(all)
     };
     let positive = |what: &str, v: &[i64]| Ok(expand(what, v, 1)?.iter().map(|&x| x as u32).collect());
-    let signed = |what: &str, v: &[i64]| Ok(expand(what, v, i64::MIN + 1)?.iter().map(|&x| x as i32).collect());
+    let signed =
+        |what: &str, v: &[i64]| Ok(expand(what, v, i64::MIN + 1)?.iter().map(|&x| x as i32).collect());
     let groups = o.groups;
     let (c, out_channels, wc) = (input.shape()[n + 1], weight.shape()[0], weight.shape()[n + 1]);
     if groups < 1 || c != wc * groups as usize || out_channels % groups as usize != 0 {
@@ -90,7 +91,9 @@ fn node(input: &Array, weight: &Array, g: ConvGeometry) -> Result<Array> {
     let mut shape: Shape = smallvec![input.shape()[0]];
     for i in 0..n {
         let reach = dilated(weight.shape()[i + 1], g.kernel_dilation[i]);
-        let have = dilated(input.shape()[i + 1], g.input_dilation[i]) + g.padding_lo[i] as i64 + g.padding_hi[i] as i64;
+        let have = dilated(input.shape()[i + 1], g.input_dilation[i])
+            + g.padding_lo[i] as i64
+            + g.padding_hi[i] as i64;
         if have < reach {
             let message = format!(
                 "Spatial dimensions of input after padding cannot be smaller than weight spatial dimensions: input {}, \
@@ -126,7 +129,8 @@ fn input_cotangent(geometry: &ConvGeometry, x: &Array, w: &Array, g: &Array) -> 
     };
     for i in 0..n {
         let reach = (w.shape()[i + 1] as i64 - 1) * geometry.kernel_dilation[i] as i64;
-        let (lo, have) = (geometry.padding_lo[i] as i64, dilated(x.shape()[i + 1], geometry.input_dilation[i]));
+        let (lo, have) =
+            (geometry.padding_lo[i] as i64, dilated(x.shape()[i + 1], geometry.input_dilation[i]));
         back.padding_lo[i] = (reach - lo) as i32;
         back.padding_hi[i] = (have - dilated(g.shape()[i + 1], geometry.stride[i]) + lo) as i32;
     }
@@ -150,9 +154,13 @@ fn weight_cotangent(geometry: &ConvGeometry, x: &Array, w: &Array, g: &Array) ->
     let n = x.ndim() - 2;
     let groups = geometry.groups as i64;
     if groups > 1 {
-        let parts = ops::split(x, groups, -1)?.into_iter().zip(ops::split(g, groups, -1)?).zip(ops::split(w, groups, 0)?);
+        let parts = ops::split(x, groups, -1)?
+            .into_iter()
+            .zip(ops::split(g, groups, -1)?)
+            .zip(ops::split(w, groups, 0)?);
         let alone = ConvGeometry { groups: 1, ..geometry.clone() };
-        let all: Vec<Array> = parts.map(|((x, g), w)| weight_cotangent(&alone, &x, &w, &g)).collect::<Result<_>>()?;
+        let all: Vec<Array> =
+            parts.map(|((x, g), w)| weight_cotangent(&alone, &x, &w, &g)).collect::<Result<_>>()?;
         return ops::concatenate(&all, 0);
     }
     let mut across = ConvGeometry {

@@ -55,27 +55,45 @@ pub fn arange(start: f64, stop: f64, step: f64, dtype: Dtype) -> Result<Array> {
         return refuse("Cannot compute a length: start and stop must be finite.".into());
     }
     // Integer ranges count with truncated bounds, as their elements are integers.
-    let (start, stop, step) =
-        if dtype.is_integer() && step.abs() >= 1.0 { (start.trunc(), stop.trunc(), step.trunc()) } else { (start, stop, step) };
+    let (start, stop, step) = if dtype.is_integer() && step.abs() >= 1.0 {
+        (start.trunc(), stop.trunc(), step.trunc())
+    } else {
+        (start, stop, step)
+    };
     let length = ((stop - start) / step).ceil().max(0.0);
     if length > i32::MAX as f64 * 1024.0 {
         return refuse("Maximum size exceeded.".into());
     }
     let word = |v: f64| if dtype.is_integer() { v as i64 as u64 } else { v.to_bits() };
     let shape = smallvec::smallvec![length as usize];
-    Ok(Array::apply(Primitive::Op(Op::Arange), Params::values([word(start), word(step)]), shape, dtype, Inputs::new()))
+    Ok(Array::apply(
+        Primitive::Op(Op::Arange),
+        Params::values([word(start), word(step)]),
+        shape,
+        dtype,
+        Inputs::new(),
+    ))
 }
 
 /// `num` evenly spaced values from `start` to `stop`, both included.
 pub fn linspace(start: f64, stop: f64, num: i64, dtype: Dtype) -> Result<Array> {
     if num < 0 {
-        return Err(Error::invalid("linspace", format!("The number of samples, {num}, must not be negative.")));
+        return Err(Error::invalid(
+            "linspace",
+            format!("The number of samples, {num}, must not be negative."),
+        ));
     }
     if num == 1 {
         return full(&[1], &Array::from_f64(start, dtype), dtype);
     }
-    let t = ops::divide(&arange(0.0, num as f64, 1.0, Dtype::Float32)?, &Array::from_f64((num - 1) as f64, Dtype::Float32))?;
-    let low = ops::multiply(&ops::subtract(&ops::weak(1.0, Dtype::Float32), &t)?, &ops::weak(start, Dtype::Float32))?;
+    let t = ops::divide(
+        &arange(0.0, num as f64, 1.0, Dtype::Float32)?,
+        &Array::from_f64((num - 1) as f64, Dtype::Float32),
+    )?;
+    let low = ops::multiply(
+        &ops::subtract(&ops::weak(1.0, Dtype::Float32), &t)?,
+        &ops::weak(start, Dtype::Float32),
+    )?;
     let x = ops::add(&low, &ops::multiply(&t, &ops::weak(stop, Dtype::Float32))?)?;
     ops::astype(&x, dtype)
 }
@@ -110,7 +128,10 @@ pub fn triu(a: &Array, k: i64) -> Result<Array> {
 
 fn triangle(op: &'static str, a: &Array, k: i64, upper: bool) -> Result<Array> {
     if a.ndim() < 2 {
-        return Err(Error::invalid(op, format!("The array must have 2 dimensions at least, not {}.", a.ndim())));
+        return Err(Error::invalid(
+            op,
+            format!("The array must have 2 dimensions at least, not {}.", a.ndim()),
+        ));
     }
     let (n, m) = (a.shape()[a.ndim() - 2], a.shape()[a.ndim() - 1]);
     let mask = tri(n, m, k, Dtype::Bool)?;

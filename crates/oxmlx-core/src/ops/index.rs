@@ -11,7 +11,10 @@ use smallvec::smallvec;
 fn integral(op: &'static str, indices: &Array) -> Result<()> {
     let d = indices.dtype();
     if d.is_inexact() || d == Dtype::Bool {
-        return Err(Error::invalid(op, format!("Got indices with invalid dtype {d}. Indices must be integral.")));
+        return Err(Error::invalid(
+            op,
+            format!("Got indices with invalid dtype {d}. Indices must be integral."),
+        ));
     }
     Ok(())
 }
@@ -54,11 +57,18 @@ pub fn gather(a: &Array, indices: &[Array], axes: &[usize]) -> Result<Array> {
 
 /// `a` with `updates` combined into the places that [`gather`] would read; updates have (or broadcast to) the
 /// shape that it would return.
-pub fn scatter(a: &Array, indices: &[Array], updates: &Array, axes: &[usize], mode: ScatterMode) -> Result<Array> {
+pub fn scatter(
+    a: &Array,
+    indices: &[Array],
+    updates: &Array,
+    axes: &[usize],
+    mode: ScatterMode,
+) -> Result<Array> {
     let axes = check_axes("scatter", a, axes)?;
     let (mut index, mut shape) = joint("scatter", indices)?;
     shape.extend(others(a, &axes));
-    let updates = ops::broadcast_to(&ops::astype(&super::slice::trim(updates, shape.len())?, a.dtype())?, &shape)?;
+    let updates =
+        ops::broadcast_to(&ops::astype(&super::slice::trim(updates, shape.len())?, a.dtype())?, &shape)?;
     let mut inputs: Inputs = smallvec![a.clone()];
     inputs.append(&mut index);
     inputs.push(updates);
@@ -91,7 +101,11 @@ fn along(op: &'static str, a: &Array, indices: &Array, axis: i64) -> Result<(usi
     integral(op, indices)?;
     let axis = normalize_axis(op, axis, a.ndim())?;
     if indices.ndim() != a.ndim() {
-        let message = format!("Indices of dimension {} does not match array of dimension {}.", indices.ndim(), a.ndim());
+        let message = format!(
+            "Indices of dimension {} does not match array of dimension {}.",
+            indices.ndim(),
+            a.ndim()
+        );
         return Err(Error::invalid(op, message));
     }
     let mut x: Shape = a.shape().into();
@@ -143,7 +157,8 @@ fn zeros(shape: &[usize], like: &Array) -> Result<Array> {
 
 /// The same read or write with other data operands.
 fn again(app: &App<'_>, src: &Array, update: Option<&Array>, op: Op) -> Array {
-    let last = app.inputs.len() - usize::from(matches!(app.op, Primitive::Op(Op::Scatter { .. } | Op::ScatterAxis { .. })));
+    let last = app.inputs.len()
+        - usize::from(matches!(app.op, Primitive::Op(Op::Scatter { .. } | Op::ScatterAxis { .. })));
     let mut inputs: Inputs = smallvec![src.clone()];
     inputs.extend(app.inputs[1..last].iter().cloned());
     let shape: Shape = match update {
@@ -205,7 +220,10 @@ pub(crate) fn vjp(app: &App<'_>, by: usize, g: &Array) -> Result<Option<Array>> 
                     ops::multiply(g, &factor)?
                 }
                 (ScatterMode::Prod, false) => {
-                    return Err(Error::unsupported("vjp", "A scatter with products has no gradient by its updates."));
+                    return Err(Error::unsupported(
+                        "vjp",
+                        "A scatter with products has no gradient by its updates.",
+                    ));
                 }
             }
         }
@@ -226,7 +244,9 @@ pub(crate) fn jvp(app: &App<'_>, tangents: &[Option<Array>]) -> Result<Option<Ar
     let Primitive::Op(op) = app.op else { return Ok(None) };
     let last = app.inputs.len() - 1;
     match op {
-        Op::Gather { .. } | Op::GatherAxis { .. } => Ok(tangents[0].as_ref().map(|t| again(app, t, None, op.clone()))),
+        Op::Gather { .. } | Op::GatherAxis { .. } => {
+            Ok(tangents[0].as_ref().map(|t| again(app, t, None, op.clone())))
+        }
         Op::Scatter { mode: ScatterMode::Sum | ScatterMode::Assign, .. }
         | Op::ScatterAxis { mode: ScatterMode::Sum | ScatterMode::Assign, .. } => {
             if tangents[0].is_none() && tangents[last].is_none() {
@@ -270,7 +290,9 @@ pub(crate) fn vmap(app: &App<'_>, inputs: &[Batched], size: usize) -> Result<Arr
             }
             let axes: Vec<usize> = std::iter::once(0).chain(axes.iter().map(|&a| a as usize + 1)).collect();
             match op {
-                Op::Scatter { mode, .. } => scatter(&source, &indices, &inputs[last].spread(size)?, &axes, *mode),
+                Op::Scatter { mode, .. } => {
+                    scatter(&source, &indices, &inputs[last].spread(size)?, &axes, *mode)
+                }
                 _ => gather(&source, &indices, &axes),
             }
         }

@@ -14,11 +14,18 @@ use smallvec::smallvec;
 /// InvalidArgument for 0-d operands, unequal inner lengths and types that aren't inexact.
 pub fn matmul(a: &Array, b: &Array) -> Result<Array> {
     if a.ndim() == 0 || b.ndim() == 0 {
-        return Err(Error::invalid("matmul", "Got 0 dimension input. Inputs must have at least one dimension."));
+        return Err(Error::invalid(
+            "matmul",
+            "Got 0 dimension input. Inputs must have at least one dimension.",
+        ));
     }
     let dtype = a.dtype().promote(b.dtype());
     if !dtype.is_inexact() {
-        let message = format!("Only inexact types are supported but {} and {} were provided which results in {dtype}.", a.dtype(), b.dtype());
+        let message = format!(
+            "Only inexact types are supported but {} and {} were provided which results in {dtype}.",
+            a.dtype(),
+            b.dtype()
+        );
         return Err(Error::invalid("matmul", message));
     }
     let (a, b) = (ops::astype(a, dtype)?, ops::astype(b, dtype)?);
@@ -102,7 +109,10 @@ pub fn inner(a: &Array, b: &Array) -> Result<Array> {
 /// Sums of products over pairs of axes.
 pub fn tensordot(a: &Array, b: &Array, axes_a: &[i64], axes_b: &[i64]) -> Result<Array> {
     if axes_a.len() != axes_b.len() {
-        return Err(Error::invalid("tensordot", "dims[0] and dims[1] must have the same number of dimensions."));
+        return Err(Error::invalid(
+            "tensordot",
+            "dims[0] and dims[1] must have the same number of dimensions.",
+        ));
     }
     let side = |x: &Array, axes: &[i64], last: bool| -> Result<(Array, Shape)> {
         let summed: Vec<i64> = axes
@@ -110,7 +120,11 @@ pub fn tensordot(a: &Array, b: &Array, axes_a: &[i64], axes_b: &[i64]) -> Result
             .map(|&i| oxmlx_types::normalize_axis("tensordot", i, x.ndim()).map(|i| i as i64))
             .collect::<Result<_>>()?;
         let free: Vec<i64> = (0..x.ndim() as i64).filter(|i| !summed.contains(i)).collect();
-        let order: Vec<i64> = if last { free.iter().chain(&summed).copied().collect() } else { summed.iter().chain(&free).copied().collect() };
+        let order: Vec<i64> = if last {
+            free.iter().chain(&summed).copied().collect()
+        } else {
+            summed.iter().chain(&free).copied().collect()
+        };
         let lengths: Shape = free.iter().map(|&i| x.shape()[i as usize]).collect();
         let k: usize = summed.iter().map(|&i| x.shape()[i as usize]).product();
         let n: usize = lengths.iter().product();
@@ -118,9 +132,15 @@ pub fn tensordot(a: &Array, b: &Array, axes_a: &[i64], axes_b: &[i64]) -> Result
         Ok((reshape_to(&t, if last { smallvec![n, k] } else { smallvec![k, n] }), lengths))
     };
     for (&i, &j) in axes_a.iter().zip(axes_b) {
-        let (i, j) = (oxmlx_types::normalize_axis("tensordot", i, a.ndim())?, oxmlx_types::normalize_axis("tensordot", j, b.ndim())?);
+        let (i, j) = (
+            oxmlx_types::normalize_axis("tensordot", i, a.ndim())?,
+            oxmlx_types::normalize_axis("tensordot", j, b.ndim())?,
+        );
         if a.shape()[i] != b.shape()[j] {
-            return Err(Error::invalid("tensordot", "a and b must have the same shape on the contracted axes."));
+            return Err(Error::invalid(
+                "tensordot",
+                "a and b must have the same shape on the contracted axes.",
+            ));
         }
     }
     let ((x, mut shape), (y, right)) = (side(a, axes_a, true)?, side(b, axes_b, false)?);

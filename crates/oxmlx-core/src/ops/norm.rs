@@ -48,7 +48,10 @@ pub fn logsumexp(a: &Array, axes: Option<&[i64]>, keepdims: bool) -> Result<Arra
 
 fn check(op: &'static str, x: &Array, what: &str, p: Option<&Array>) -> Result<()> {
     if x.ndim() == 0 {
-        return Err(Error::invalid(op, "Input must have at least 1 dimension but got input with 0 dimensions."));
+        return Err(Error::invalid(
+            op,
+            "Input must have at least 1 dimension but got input with 0 dimensions.",
+        ));
     }
     let Some(p) = p else { return Ok(()) };
     if p.ndim() != 1 || p.size() != x.shape()[x.ndim() - 1] {

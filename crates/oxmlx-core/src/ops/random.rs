@@ -53,7 +53,11 @@ fn known(key: &Array) -> Option<[u32; 2]> {
 
 fn check_key(op: &'static str, key: &Array) -> Result<()> {
     if key.dtype() != Dtype::Uint32 || key.shape() != [2] {
-        let message = format!("Expected key of shape (2) and type uint32 but received {} {}.", format_shape(key.shape()), key.dtype());
+        let message = format!(
+            "Expected key of shape (2) and type uint32 but received {} {}.",
+            format_shape(key.shape()),
+            key.dtype()
+        );
         return Err(Error::invalid(op, message));
     }
     Ok(())
@@ -121,7 +125,9 @@ pub fn bits(shape: &[usize], width: usize, key: &Array) -> Result<Array> {
         1 => Dtype::Uint8,
         2 => Dtype::Uint16,
         4 => Dtype::Uint32,
-        _ => return Err(Error::invalid("bits", format!("Bit width must be in {{1, 2, 4}} but got {width}."))),
+        _ => {
+            return Err(Error::invalid("bits", format!("Bit width must be in {{1, 2, 4}} but got {width}.")));
+        }
     };
     crate::array::checked_size(shape, dtype)?;
     let op = Primitive::Op(Op::RandomBits { key_ndim: 0 });
@@ -139,7 +145,9 @@ fn below_one(d: Dtype) -> f64 {
 
 fn float(op: &'static str, d: Dtype) -> Result<()> {
     if !matches!(d, Dtype::Float32 | Dtype::Float16 | Dtype::Bfloat16) {
-        let message = format!("Can only generate uniform numbers with a real floating point type of at most 32 bits, not {d}.");
+        let message = format!(
+            "Can only generate uniform numbers with a real floating point type of at most 32 bits, not {d}."
+        );
         return Err(Error::invalid(op, message));
     }
     Ok(())
@@ -151,7 +159,11 @@ pub fn uniform(low: &Array, high: &Array, shape: &[usize], dtype: Dtype, key: &A
     let (low, high) = (ops::astype(low, dtype)?, ops::astype(high, dtype)?);
     let wanted = oxmlx_types::broadcast_shapes(low.shape(), high.shape())?;
     if oxmlx_types::broadcast_shapes(&wanted, shape)?.as_slice() != shape {
-        let message = format!("Cannot generate random values of shape {} from broadcasted shape {}.", format_shape(shape), format_shape(&wanted));
+        let message = format!(
+            "Cannot generate random values of shape {} from broadcasted shape {}.",
+            format_shape(shape),
+            format_shape(&wanted)
+        );
         return Err(Error::invalid("uniform", message));
     }
     let words = ops::astype(&bits(shape, 4, key)?, Dtype::Float32)?;
@@ -170,7 +182,13 @@ fn span(low: f64, high: f64, shape: &[usize], key: &Array) -> Result<Array> {
 const ABOVE_MINUS_ONE: f64 = -1.0 + 5.960_464_477_539_063e-8;
 
 /// Normal with mean `loc` and standard deviation `scale`, which broadcast to `shape` (defaults 0 and 1).
-pub fn normal(shape: &[usize], dtype: Dtype, loc: Option<&Array>, scale: Option<&Array>, key: &Array) -> Result<Array> {
+pub fn normal(
+    shape: &[usize],
+    dtype: Dtype,
+    loc: Option<&Array>,
+    scale: Option<&Array>,
+    key: &Array,
+) -> Result<Array> {
     let mut out = if dtype == Dtype::Complex64 {
         let mut pairs: Shape = shape.into();
         pairs.push(2);
@@ -206,7 +224,11 @@ pub fn bernoulli(p: &Array, shape: &[usize], key: &Array) -> Result<Array> {
     let bound = ops::multiply(&p, &Array::from_f64(4_294_967_808.0, Dtype::Float32))?;
     let hit = ops::less(&bits(shape, 4, key)?, &bound)?;
     if hit.shape() != shape {
-        let message = format!("shape {} of probabilities does not broadcast to {}.", format_shape(p.shape()), format_shape(shape));
+        let message = format!(
+            "shape {} of probabilities does not broadcast to {}.",
+            format_shape(p.shape()),
+            format_shape(shape)
+        );
         return Err(Error::invalid("bernoulli", message));
     }
     Ok(hit)
@@ -217,7 +239,13 @@ pub fn randint(low: &Array, high: &Array, shape: &[usize], dtype: Dtype, key: &A
     if dtype.is_inexact() {
         return Err(Error::invalid("randint", "randint only accepts integer dtypes and bool."));
     }
-    let u = uniform(&ops::astype(low, Dtype::Float32)?, &ops::astype(high, Dtype::Float32)?, shape, Dtype::Float32, key)?;
+    let u = uniform(
+        &ops::astype(low, Dtype::Float32)?,
+        &ops::astype(high, Dtype::Float32)?,
+        shape,
+        Dtype::Float32,
+        key,
+    )?;
     let n = ops::astype(&ops::floor(&u)?, Dtype::Int64)?;
     let (low, high) = (ops::astype(low, Dtype::Int64)?, ops::astype(high, Dtype::Int64)?);
     let top = ops::subtract(&high, &ops::weak_int(1, Dtype::Int64))?;
@@ -225,7 +253,13 @@ pub fn randint(low: &Array, high: &Array, shape: &[usize], dtype: Dtype, key: &A
 }
 
 /// Normal restricted to `[low, high]`.
-pub fn truncated_normal(low: &Array, high: &Array, shape: &[usize], dtype: Dtype, key: &Array) -> Result<Array> {
+pub fn truncated_normal(
+    low: &Array,
+    high: &Array,
+    shape: &[usize],
+    dtype: Dtype,
+    key: &Array,
+) -> Result<Array> {
     float("truncated_normal", dtype)?;
     let root = Array::from_f64(std::f64::consts::SQRT_2, Dtype::Float32);
     let (low, high) = (ops::astype(low, Dtype::Float32)?, ops::astype(high, Dtype::Float32)?);

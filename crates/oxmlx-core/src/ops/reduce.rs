@@ -36,7 +36,8 @@ fn drop_axes(a: &Array, axes: &[u8], keepdims: bool) -> Array {
     if keepdims || axes.is_empty() {
         return a.clone();
     }
-    let shape = a.shape().iter().enumerate().filter(|(i, _)| !axes.contains(&(*i as u8))).map(|(_, &n)| n).collect();
+    let shape =
+        a.shape().iter().enumerate().filter(|(i, _)| !axes.contains(&(*i as u8))).map(|(_, &n)| n).collect();
     reshape_to(a, shape)
 }
 
@@ -171,13 +172,17 @@ pub fn sum_to(a: &Array, shape: &[usize]) -> Result<Array> {
     if a.shape() == shape {
         return Ok(a.clone());
     }
-    if a.ndim() < shape.len() || a.shape()[a.ndim() - shape.len()..].iter().zip(shape).any(|(&n, &m)| n != m && m != 1) {
+    if a.ndim() < shape.len()
+        || a.shape()[a.ndim() - shape.len()..].iter().zip(shape).any(|(&n, &m)| n != m && m != 1)
+    {
         // A cotangent that broadcasts (a 0-d immediate, say) stands for its broadcast self.
         return ops::broadcast_to(a, shape);
     }
     let lead = a.ndim() - shape.len();
-    let axes: Axes =
-        (0..a.ndim()).filter(|&i| i < lead || (shape[i - lead] == 1 && a.shape()[i] != 1)).map(|i| i as u8).collect();
+    let axes: Axes = (0..a.ndim())
+        .filter(|&i| i < lead || (shape[i - lead] == 1 && a.shape()[i] != 1))
+        .map(|i| i as u8)
+        .collect();
     Ok(reshape_to(&reduce(ReduceOp::Sum, a, axes), shape.into()))
 }
 

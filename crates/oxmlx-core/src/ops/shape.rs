@@ -23,7 +23,10 @@ pub fn broadcast_to(a: &Array, shape: &[usize]) -> Result<Array> {
     }
     if broadcast_shapes(a.shape(), shape)?.as_slice() != shape {
         let (from, to) = (format_shape(a.shape()), format_shape(shape));
-        return Err(Error::invalid("broadcast_shapes", format!("Shapes {from} and {to} cannot be broadcast.")));
+        return Err(Error::invalid(
+            "broadcast_shapes",
+            format!("Shapes {from} and {to} cannot be broadcast."),
+        ));
     }
     Ok(view(View::Broadcast, a, shape.into()))
 }
@@ -43,12 +46,16 @@ pub fn reshape(a: &Array, shape: &[i64]) -> Result<Array> {
         let dims: Vec<String> = shape.iter().map(i64::to_string).collect();
         format!("({})", dims.join(","))
     };
-    let fail = || Error::invalid("reshape", format!("Cannot reshape array of size {} into shape {}.", a.size(), text()));
+    let fail = || {
+        Error::invalid("reshape", format!("Cannot reshape array of size {} into shape {}.", a.size(), text()))
+    };
     let mut known: usize = 1;
     let mut free = None;
     for (i, &n) in shape.iter().enumerate() {
         match n {
-            -1 if free.is_some() => return Err(Error::invalid("reshape", "Reshape can only infer one dimension.")),
+            -1 if free.is_some() => {
+                return Err(Error::invalid("reshape", "Reshape can only infer one dimension."));
+            }
             -1 => free = Some(i),
             n if n < 0 => return Err(fail()),
             n => known = known.checked_mul(n as usize).ok_or_else(fail)?,
@@ -81,7 +88,10 @@ pub fn flatten(a: &Array, start: i64, end: i64) -> Result<Array> {
     let s = normalize_axis("flatten", start.max(-(a.ndim() as i64)), a.ndim())?;
     let e = normalize_axis("flatten", end.min(a.ndim() as i64 - 1), a.ndim())?;
     if s > e {
-        return Err(Error::invalid("flatten", format!("The start axis {start} lies behind the end axis {end}.")));
+        return Err(Error::invalid(
+            "flatten",
+            format!("The start axis {start} lies behind the end axis {end}."),
+        ));
     }
     let mut shape: Shape = a.shape()[..s].into();
     shape.push(a.shape()[s..=e].iter().product());
@@ -159,7 +169,10 @@ pub fn squeeze(a: &Array, axes: Option<&[i64]>) -> Result<Array> {
             for &axis in axes {
                 let i = normalize_axis("squeeze", axis, a.ndim())?;
                 if a.shape()[i] != 1 {
-                    let message = format!("Cannot squeeze axis {axis} with size {} which is not equal to 1.", a.shape()[i]);
+                    let message = format!(
+                        "Cannot squeeze axis {axis} with size {} which is not equal to 1.",
+                        a.shape()[i]
+                    );
                     return Err(Error::invalid("squeeze", message));
                 }
                 if std::mem::replace(&mut drop[i], true) {
@@ -255,7 +268,9 @@ pub fn split(a: &Array, count: i64, axis: i64) -> Result<Vec<Array>> {
     let i = normalize_axis("split", axis, a.ndim())?;
     let n = a.shape()[i] as i64;
     if count <= 0 || n % count != 0 {
-        let message = format!("Array split does not result in sub arrays with equal size: {n} along axis {axis} into {count}.");
+        let message = format!(
+            "Array split does not result in sub arrays with equal size: {n} along axis {axis} into {count}."
+        );
         return Err(Error::invalid("split", message));
     }
     let positions: Vec<i64> = (1..count).map(|k| k * (n / count)).collect();

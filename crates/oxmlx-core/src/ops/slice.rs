@@ -77,7 +77,8 @@ pub(crate) fn trim(a: &Array, rank: usize) -> Result<Array> {
     }
     let extra = a.ndim() - rank;
     if a.shape()[..extra].iter().any(|&n| n != 1) {
-        let message = format!("Shape {} does not fit an assignment to {rank} dimensions.", format_shape(a.shape()));
+        let message =
+            format!("Shape {} does not fit an assignment to {rank} dimensions.", format_shape(a.shape()));
         return Err(Error::invalid("broadcast_shapes", message));
     }
     Ok(super::shape::reshape_to(a, a.shape()[extra..].into()))
@@ -112,7 +113,9 @@ pub(crate) fn vjp(app: &App<'_>, by: usize, g: &Array) -> Result<Option<Array>> 
             let zeros = zero_like(g, app.inputs[1].shape())?;
             update_window(g, &zeros, starts, steps.clone())
         }
-        Primitive::Op(Op::SliceUpdate { steps }) => read_window(g, starts, steps.clone(), app.inputs[1].shape()),
+        Primitive::Op(Op::SliceUpdate { steps }) => {
+            read_window(g, starts, steps.clone(), app.inputs[1].shape())
+        }
         _ => return Ok(None),
     }))
 }

@@ -53,7 +53,9 @@ impl Builder<'_> {
         };
         for &m in &unit.members {
             for &v in &self.g.nodes[m as usize].inputs {
-                if let Operand::Load { value, extent, squeezed } = self.operand(unit, m, self.s.same[v as usize]) {
+                if let Operand::Load { value, extent, squeezed } =
+                    self.operand(unit, m, self.s.same[v as usize])
+                {
                     self.load(&mut group, value, extent, squeezed);
                 }
             }
@@ -101,7 +103,8 @@ impl Builder<'_> {
     fn operand(&self, unit: &Unit, member: u32, v: ValueId) -> Operand {
         let g = self.g;
         let domain = unit.domain.map_or(&[][..], |d| g.shape(d));
-        let Some(root) = self.root(v).filter(|r| unit.domain.is_some() && unit.members.binary_search(r).is_ok())
+        let Some(root) =
+            self.root(v).filter(|r| unit.domain.is_some() && unit.members.binary_search(r).is_ok())
         else {
             return self.load_of(unit, member, v, domain);
         };
@@ -136,7 +139,8 @@ impl Builder<'_> {
             Some(Form::Kept) => (Extent::Row, false),
             Some(Form::Squeezed) => (Extent::Row, true),
             _ => {
-                let rows_only = unit.row_axes > 0 && shape.iter().rev().take(unit.row_axes).all(|&s| s == ONE);
+                let rows_only =
+                    unit.row_axes > 0 && shape.iter().rev().take(unit.row_axes).all(|&s| s == ONE);
                 (if rows_only { Extent::Row } else { Extent::Full }, false)
             }
         };

@@ -76,7 +76,10 @@ pub fn clear() {
 /// The plan of a Program, made if it is new.
 pub(crate) fn find(program: &Program) -> Result<Found> {
     let shard = &shards()[(program.hash >> 60) as usize % SHARDS];
-    let known = shard.lock().get(&program.hash).and_then(|all| all.iter().find(|e| program.matches(&e.graph)).cloned());
+    let known = shard
+        .lock()
+        .get(&program.hash)
+        .and_then(|all| all.iter().find(|e| program.matches(&e.graph)).cloned());
     let entry = match known {
         Some(entry) => {
             stats::LEVEL1_HITS.add(1);
@@ -161,11 +164,9 @@ impl Sizing {
     fn fits(&self, dims: &[usize]) -> bool {
         match &self.dynamic {
             None => *self.dims == *dims,
-            Some(dynamic) => {
-                dims.iter().enumerate().all(|(i, &d)| {
-                    if dynamic[i] { d <= self.dims[i] && self.dims[i] == bucket(d) } else { d == self.dims[i] }
-                })
-            }
+            Some(dynamic) => dims.iter().enumerate().all(|(i, &d)| {
+                if dynamic[i] { d <= self.dims[i] && self.dims[i] == bucket(d) } else { d == self.dims[i] }
+            }),
         }
     }
 }

@@ -37,7 +37,9 @@ pub fn text(graph: &Graph, plan: &Plan) -> String {
                     line(format!("         %{} = r{} {}", o.value, o.reg, home(plan, o.value)));
                 }
             }
-            Step::Op { op, inputs, out: v, .. } => line(format!("{i:4}   %{v} = {op:?} {inputs:?} {}", home(plan, *v))),
+            Step::Op { op, inputs, out: v, .. } => {
+                line(format!("{i:4}   %{v} = {op:?} {inputs:?} {}", home(plan, *v)))
+            }
             Step::Reduce { op, axes, input, out: v } => {
                 line(format!("{i:4}   %{v} = {op:?} {axes:?} %{input} {}", home(plan, *v)));
             }
@@ -49,7 +51,11 @@ pub fn text(graph: &Graph, plan: &Plan) -> String {
 fn home(plan: &Plan, v: super::ValueId) -> String {
     let mut s = String::new();
     let _ = match plan.homes[v as usize] {
-        Home::Arena(slot) => write!(s, "[slot {slot}, steps {}..={}]", plan.slots[slot as usize].first, plan.slots[slot as usize].last),
+        Home::Arena(slot) => write!(
+            s,
+            "[slot {slot}, steps {}..={}]",
+            plan.slots[slot as usize].first, plan.slots[slot as usize].last
+        ),
         Home::Owned(k) => write!(s, "[output {k}]"),
         other => write!(s, "[{other:?}]"),
     };

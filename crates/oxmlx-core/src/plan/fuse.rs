@@ -75,7 +75,10 @@ pub(super) fn form_of(shape: &[Sym], domain: &[Sym], row_axes: usize) -> Option<
         Some(Form::Full)
     } else if row_axes == 0 {
         None
-    } else if shape.len() == domain.len() && shape[..lead] == domain[..lead] && shape[lead..].iter().all(|&s| s == ONE) {
+    } else if shape.len() == domain.len()
+        && shape[..lead] == domain[..lead]
+        && shape[lead..].iter().all(|&s| s == ONE)
+    {
         Some(Form::Kept)
     } else if shape == &domain[..lead] {
         Some(Form::Squeezed)
@@ -127,8 +130,10 @@ impl Fuser<'_> {
     }
 
     fn place(&mut self, node: usize) {
-        let candidates: SmallVec<[u32; 4]> = self.operands(node).filter_map(|v| self.unit_of_value(v)).collect();
-        let joined = candidates.iter().copied().find_map(|u| self.row_axes_if_joined(node, u).map(|k| (u, k)));
+        let candidates: SmallVec<[u32; 4]> =
+            self.operands(node).filter_map(|v| self.unit_of_value(v)).collect();
+        let joined =
+            candidates.iter().copied().find_map(|u| self.row_axes_if_joined(node, u).map(|k| (u, k)));
         let Some((mut unit, row_axes)) = joined else { return self.start(node) };
         let preds = self.preds_of(node, unit);
         let u = &mut self.units[unit as usize];
@@ -156,7 +161,13 @@ impl Fuser<'_> {
             _ => (n.out, 0),
         };
         let preds = self.preds_of(node, id);
-        self.units.push(Unit { members: vec![node as u32], domain: Some(domain), row_axes, preds, merged_into: None });
+        self.units.push(Unit {
+            members: vec![node as u32],
+            domain: Some(domain),
+            row_axes,
+            preds,
+            merged_into: None,
+        });
         self.unit_of[node] = Some(id);
     }
 
@@ -282,7 +293,8 @@ impl Fuser<'_> {
         unit.members.sort_unstable();
         unit.row_axes = unit.row_axes.max(other.row_axes);
         unit.preds.extend(other.preds);
-        let mut preds: Vec<u32> = std::mem::take(&mut unit.preds).into_iter().map(|p| self.current(p)).collect();
+        let mut preds: Vec<u32> =
+            std::mem::take(&mut unit.preds).into_iter().map(|p| self.current(p)).collect();
         preds.sort_unstable();
         preds.dedup();
         preds.retain(|&p| p != a);
@@ -311,7 +323,9 @@ pub(super) fn form_in(
     let shape = g.shape(v);
     match (&node.op, below) {
         (Primitive::View(View::Broadcast), Form::Kept) if shape == domain => Some(Form::Spread),
-        (Primitive::View(View::Reshape), Form::Kept | Form::Squeezed) if differ_in_ones(g.shape(base), shape) => {
+        (Primitive::View(View::Reshape), Form::Kept | Form::Squeezed)
+            if differ_in_ones(g.shape(base), shape) =>
+        {
             match form_of(shape, domain, row_axes) {
                 Some(f @ (Form::Kept | Form::Squeezed)) => Some(f),
                 _ => None,

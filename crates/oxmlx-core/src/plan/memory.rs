@@ -85,19 +85,17 @@ fn reads_alone(p: &Plan, step: usize, v: ValueId) -> bool {
 /// Operands whose buffer the output could take, element for element.
 fn in_place_candidates(g: &Graph, p: &Plan, step: &Step, out: ValueId) -> Vec<ValueId> {
     match step {
-        Step::Op { op: Op::SliceUpdate { .. } | Op::Scatter { .. } | Op::ScatterAxis { .. }, inputs, .. } => {
-            inputs[..1].iter().copied().filter(|&v| base(p, v) == v).collect()
-        }
+        Step::Op {
+            op: Op::SliceUpdate { .. } | Op::Scatter { .. } | Op::ScatterAxis { .. }, inputs, ..
+        } => inputs[..1].iter().copied().filter(|&v| base(p, v) == v).collect(),
         Step::Group(group) => group_candidates(g, p, group, out),
         _ => Vec::new(),
     }
 }
 
 fn group_candidates(g: &Graph, p: &Plan, group: &Group, out: ValueId) -> Vec<ValueId> {
-    let full_out = group
-        .outputs
-        .iter()
-        .any(|o| o.value == out && group.regs[o.reg as usize].extent == Extent::Full);
+    let full_out =
+        group.outputs.iter().any(|o| o.value == out && group.regs[o.reg as usize].extent == Extent::Full);
     let suits = |i: usize| {
         let v = group.inputs[i].value;
         full_out

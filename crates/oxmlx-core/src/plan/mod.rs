@@ -4,9 +4,9 @@
 //! device. A plan holds no sizes, no run-time words and no buffers: the binder takes those from the nodes of
 //! each run, so that one plan serves every length of a growing cache and every value of a learning rate.
 
+mod build;
 pub mod cache;
 pub mod dump;
-mod build;
 mod fuse;
 mod graph;
 mod layout;
@@ -254,7 +254,9 @@ impl Instr {
     /// The read registers.
     pub fn srcs(&self) -> smallvec::SmallVec<[Reg; 3]> {
         match *self {
-            Instr::Unary { src, .. } | Instr::Cast { src, .. } | Instr::Reduce { src, .. } => smallvec::smallvec![src],
+            Instr::Unary { src, .. } | Instr::Cast { src, .. } | Instr::Reduce { src, .. } => {
+                smallvec::smallvec![src]
+            }
             Instr::Binary { a, b, .. } => smallvec::smallvec![a, b],
             Instr::Select { cond, a, b, .. } => smallvec::smallvec![cond, a, b],
         }

@@ -77,8 +77,12 @@ impl Scheduler<'_> {
         let mut waiting = vec![0u32; units.len()];
         let mut readers: Vec<Vec<u32>> = vec![Vec::new(); units.len()];
         for (u, unit) in units.iter().enumerate().filter(|(_, u)| !u.members.is_empty()) {
-            let mut preds: Vec<u32> =
-                builder.loads(unit).into_iter().filter_map(|v| self.unit_behind(v)).filter(|&p| p != u as u32).collect();
+            let mut preds: Vec<u32> = builder
+                .loads(unit)
+                .into_iter()
+                .filter_map(|v| self.unit_behind(v))
+                .filter(|&p| p != u as u32)
+                .collect();
             preds.sort_unstable();
             preds.dedup();
             waiting[u] = preds.len() as u32;
@@ -102,7 +106,11 @@ impl Scheduler<'_> {
                 }
             }
         }
-        debug_assert_eq!(order.len(), units.iter().filter(|u| !u.members.is_empty()).count(), "groups in a circle");
+        debug_assert_eq!(
+            order.len(),
+            units.iter().filter(|u| !u.members.is_empty()).count(),
+            "groups in a circle"
+        );
         order
     }
 
@@ -174,7 +182,9 @@ impl Scheduler<'_> {
         let filled = |v: ValueId| needs.fills.iter().any(|f| f.0 == v);
         let all = self.g.nodes.iter().enumerate();
         all.filter(|(i, n)| {
-            matches!(self.roles.of_node[*i], Role::View | Role::Fill) && needs.stored[n.out as usize] && !filled(n.out)
+            matches!(self.roles.of_node[*i], Role::View | Role::Fill)
+                && needs.stored[n.out as usize]
+                && !filled(n.out)
         })
         .filter_map(|(i, n)| {
             let input = self.s.same[n.inputs[0] as usize];
@@ -189,12 +199,19 @@ impl Scheduler<'_> {
             p.homes[v] = match value.def {
                 Def::Leaf { .. } => Home::Leaf,
                 Def::Immediate(word) => Home::Param(word),
-                Def::Node(_) if needs.owned[v] && (same == v as ValueId || needs.fills.iter().any(|f| f.0 == v as ValueId)) => {
+                Def::Node(_)
+                    if needs.owned[v]
+                        && (same == v as ValueId || needs.fills.iter().any(|f| f.0 == v as ValueId)) =>
+                {
                     p.owned.push(v as ValueId);
                     Home::Owned(p.owned.len() as u32 - 1)
                 }
                 Def::Node(_) if same != v as ValueId => {
-                    if self.g.kept.contains(&(v as ValueId)) { Home::Same(same) } else { Home::Nowhere }
+                    if self.g.kept.contains(&(v as ValueId)) {
+                        Home::Same(same)
+                    } else {
+                        Home::Nowhere
+                    }
                 }
                 Def::Node(_) if !needs.stored[v] => Home::Nowhere,
                 Def::Node(n) => match self.roles.of_node[n as usize] {

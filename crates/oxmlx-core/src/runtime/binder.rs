@@ -39,9 +39,10 @@ pub(crate) fn bind(program: &Program, plan: &Plan, arena: &Arena) -> Result<Bind
             (Home::Leaf, Source::Leaf { stored, .. }) => {
                 Bound { base: stored.buffer.address(), layout: stored.layout.clone() }
             }
-            (Home::Param(word), _) => {
-                Bound { base: Address(program.params.as_ptr() as usize + 8 * *word as usize), layout: scalar() }
-            }
+            (Home::Param(word), _) => Bound {
+                base: Address(program.params.as_ptr() as usize + 8 * *word as usize),
+                layout: scalar(),
+            },
             (Home::Arena(slot), _) => {
                 b.in_arena.push(v as ValueId);
                 Bound { base: Address(arena.offsets[*slot as usize]), layout: contiguous(program, v) }
@@ -58,7 +59,9 @@ pub(crate) fn bind(program: &Program, plan: &Plan, arena: &Arena) -> Result<Bind
         let base = b.values[view.input as usize].base;
         let (input, out) = (&b.values[view.input as usize].layout, &b.values[view.out as usize].layout);
         let layout = view_layout(&view.view, input, &out.shape, &program.params[view.params as usize..])
-            .ok_or_else(|| Error::new(oxmlx_types::ErrorKind::Backend, "bind", "a planned view is no view"))?;
+            .ok_or_else(|| {
+                Error::new(oxmlx_types::ErrorKind::Backend, "bind", "a planned view is no view")
+            })?;
         if matches!(root(plan, view.out), Root::Arena) {
             b.in_arena.push(view.out);
         }
@@ -74,10 +77,20 @@ pub(crate) fn bind(program: &Program, plan: &Plan, arena: &Arena) -> Result<Bind
             Root::Owned(k) => owned[k as usize].clone(),
             Root::Leaf(l) => match &program.defs[l as usize] {
                 Source::Leaf { stored, .. } => stored.buffer.clone(),
-                _ => return Err(Error::new(oxmlx_types::ErrorKind::Backend, "bind", "a leaf without contents")),
+                _ => {
+                    return Err(Error::new(
+                        oxmlx_types::ErrorKind::Backend,
+                        "bind",
+                        "a leaf without contents",
+                    ));
+                }
             },
             Root::Arena | Root::Param => {
-                return Err(Error::new(oxmlx_types::ErrorKind::Backend, "bind", "an output in passing memory"));
+                return Err(Error::new(
+                    oxmlx_types::ErrorKind::Backend,
+                    "bind",
+                    "an output in passing memory",
+                ));
             }
         };
         b.outputs.push(Stored { buffer, layout: b.values[v as usize].layout.clone() });

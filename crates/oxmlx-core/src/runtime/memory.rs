@@ -111,7 +111,11 @@ impl Buffer {
         // SAFETY: the range was just checked to lie in the block, which lives as long as `self`; the buffer
         // is new, so that nobody reads or writes it at the same time.
         unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), (self.0.address.0 + offset) as *mut u8, bytes.len());
+            std::ptr::copy_nonoverlapping(
+                bytes.as_ptr(),
+                (self.0.address.0 + offset) as *mut u8,
+                bytes.len(),
+            );
         }
     }
 

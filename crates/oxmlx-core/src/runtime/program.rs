@@ -278,7 +278,14 @@ impl Program {
         Ok(p)
     }
 
-    fn encode_node(&mut self, i: usize, c: &Claimed, walk: u64, syms: &mut Symbols, uses: &mut Vec<u32>) -> Result<()> {
+    fn encode_node(
+        &mut self,
+        i: usize,
+        c: &Claimed,
+        walk: u64,
+        syms: &mut Symbols,
+        uses: &mut Vec<u32>,
+    ) -> Result<()> {
         let mut h = self.hash;
         fold(&mut h, c.node.local_hash);
         for input in &c.inputs {
@@ -416,7 +423,8 @@ impl Program {
         let Source::Leaf { stored, dtype, .. } = &self.defs[leaf as usize] else { return false };
         let uses = self.leaf_uses.binary_search_by_key(&leaf, |l| l.0).map_or(0, |at| self.leaf_uses[at].1);
         let Source::Node(n) = self.defs[out as usize] else { return false };
-        let bytes = self.shape(out).iter().product::<usize>() * self.nodes[n as usize].node.outs[0].dtype.size();
+        let bytes =
+            self.shape(out).iter().product::<usize>() * self.nodes[n as usize].node.outs[0].dtype.size();
         let owner = self.nodes.iter().flat_map(|c| &c.inputs).zip(&self.operands).find(|(_, v)| **v == leaf);
         stored.buffer.is_private()
             && stored.layout.offset == 0

@@ -53,7 +53,11 @@ impl Traced {
             known.insert(address(&p.node), a.clone());
         }
         let find = |known: &FxHashMap<usize, Array>, a: &Array| {
-            if a.node.traced { known.get(&address(&a.node)).cloned().unwrap_or_else(|| a.clone()) } else { a.clone() }
+            if a.node.traced {
+                known.get(&address(&a.node)).cloned().unwrap_or_else(|| a.clone())
+            } else {
+                a.clone()
+            }
         };
         for entry in &self.tape {
             let inputs: Inputs = entry.inputs.iter().map(|i| find(&known, i)).collect();
@@ -79,18 +83,28 @@ impl App<'_> {
                 }
                 shape
             }
-            Primitive::Reduce(_, axes) => {
-                inputs[0].shape().iter().enumerate().map(|(i, &n)| if axes.contains(&(i as u8)) { 1 } else { n }).collect()
+            Primitive::Reduce(_, axes) => inputs[0]
+                .shape()
+                .iter()
+                .enumerate()
+                .map(|(i, &n)| if axes.contains(&(i as u8)) { 1 } else { n })
+                .collect(),
+            Primitive::View(View::Identity { .. }) | Primitive::Op(Op::Contiguous) => {
+                inputs[0].shape().into()
             }
-            Primitive::View(View::Identity { .. }) | Primitive::Op(Op::Contiguous) => inputs[0].shape().into(),
-            Primitive::View(View::Transpose(axes)) => axes.iter().map(|&a| inputs[0].shape()[a as usize]).collect(),
+            Primitive::View(View::Transpose(axes)) => {
+                axes.iter().map(|&a| inputs[0].shape()[a as usize]).collect()
+            }
             // A broadcast to the shape of a traced operand follows its lengths; others stay as written.
             Primitive::View(View::Broadcast) => self.follow(&inputs[0]),
-            Primitive::View(View::Reshape) => return ops::reshape(&inputs[0], &self.reshape_target(&inputs[0])),
+            Primitive::View(View::Reshape) => {
+                return ops::reshape(&inputs[0], &self.reshape_target(&inputs[0]));
+            }
             Primitive::Op(Op::Matmul) => return ops::matmul(&inputs[0], &inputs[1]),
             Primitive::Op(Op::Concat { axis }) => return ops::concatenate(&inputs, *axis as i64),
             _ => {
-                let message = format!("{} cannot infer output shapes when compiled without shapes.", self.op.name());
+                let message =
+                    format!("{} cannot infer output shapes when compiled without shapes.", self.op.name());
                 return Err(Error::invalid("compile", message));
             }
         };
@@ -101,7 +115,13 @@ impl App<'_> {
     fn follow(&self, input: &Array) -> Shape {
         let old = &self.inputs[0];
         let lead = self.out.ndim() - old.ndim();
-        let length = |i: usize| if i >= lead && old.shape()[i - lead] == self.out.shape()[i] { input.shape()[i - lead] } else { self.out.shape()[i] };
+        let length = |i: usize| {
+            if i >= lead && old.shape()[i - lead] == self.out.shape()[i] {
+                input.shape()[i - lead]
+            } else {
+                self.out.shape()[i]
+            }
+        };
         (0..self.out.ndim()).map(length).collect()
     }
 

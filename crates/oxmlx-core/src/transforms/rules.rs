@@ -72,13 +72,15 @@ impl App<'_> {
 /// Cotangent of operand `by`, or `None` where nothing flows back.
 pub(crate) fn vjp(app: &App<'_>, by: usize, g: &Array) -> Result<Option<Array>> {
     match app.op {
-        Primitive::Unary(_) | Primitive::Binary(_) | Primitive::Select | Primitive::Cast => elementwise::vjp(app, by, g),
+        Primitive::Unary(_) | Primitive::Binary(_) | Primitive::Select | Primitive::Cast => {
+            elementwise::vjp(app, by, g)
+        }
         Primitive::View(View::Slice(_)) | Primitive::Op(Op::SliceUpdate { .. }) => slice::vjp(app, by, g),
         Primitive::View(_) | Primitive::Op(Op::Contiguous | Op::Concat { .. }) => shape::vjp(app, by, g),
         Primitive::Reduce(..) => reduce::vjp(app, g),
-        Primitive::Op(Op::Gather { .. } | Op::GatherAxis { .. } | Op::Scatter { .. } | Op::ScatterAxis { .. }) => {
-            index::vjp(app, by, g)
-        }
+        Primitive::Op(
+            Op::Gather { .. } | Op::GatherAxis { .. } | Op::Scatter { .. } | Op::ScatterAxis { .. },
+        ) => index::vjp(app, by, g),
         Primitive::Op(Op::Matmul) => matmul::vjp(app, by, g),
         Primitive::Op(Op::Conv(_)) => conv::vjp(app, by, g),
         // Steps and constants: small changes of their operands change nothing.
@@ -91,7 +93,9 @@ pub(crate) fn vjp(app: &App<'_>, by: usize, g: &Array) -> Result<Option<Array>> 
 pub(crate) fn jvp(app: &App<'_>, tangents: &[Option<Array>]) -> Result<Option<Array>> {
     let linear = |t: &Option<Array>| t.as_ref().map(|t| app.reapply(smallvec![t.clone()]));
     match app.op {
-        Primitive::Unary(_) | Primitive::Binary(_) | Primitive::Select | Primitive::Cast => elementwise::jvp(app, tangents),
+        Primitive::Unary(_) | Primitive::Binary(_) | Primitive::Select | Primitive::Cast => {
+            elementwise::jvp(app, tangents)
+        }
         Primitive::View(View::Identity { stop: true }) => Ok(None),
         Primitive::View(_) | Primitive::Op(Op::Contiguous) => Ok(linear(&tangents[0])),
         Primitive::Op(Op::Concat { .. } | Op::SliceUpdate { .. }) => {
@@ -108,9 +112,9 @@ pub(crate) fn jvp(app: &App<'_>, tangents: &[Option<Array>]) -> Result<Option<Ar
             Some(t) => reduce::jvp(app, t),
             None => Ok(None),
         },
-        Primitive::Op(Op::Gather { .. } | Op::GatherAxis { .. } | Op::Scatter { .. } | Op::ScatterAxis { .. }) => {
-            index::jvp(app, tangents)
-        }
+        Primitive::Op(
+            Op::Gather { .. } | Op::GatherAxis { .. } | Op::Scatter { .. } | Op::ScatterAxis { .. },
+        ) => index::jvp(app, tangents),
         Primitive::Op(Op::Matmul) => matmul::jvp(app, tangents),
         Primitive::Op(Op::Conv(_)) => conv::jvp(app, tangents),
         Primitive::Op(Op::ArgReduce { .. } | Op::RandomBits { .. } | Op::Arange) => Ok(None),
@@ -124,12 +128,16 @@ pub(crate) fn vmap(app: &App<'_>, inputs: &[Batched], size: usize) -> Result<Arr
         Primitive::Unary(_) | Primitive::Binary(_) | Primitive::Select | Primitive::Cast => {
             elementwise::vmap(app, inputs, size)
         }
-        Primitive::View(View::Slice(_)) | Primitive::Op(Op::SliceUpdate { .. }) => slice::vmap(app, inputs, size),
-        Primitive::View(_) | Primitive::Op(Op::Contiguous | Op::Concat { .. }) => shape::vmap(app, inputs, size),
-        Primitive::Reduce(..) | Primitive::Op(Op::ArgReduce { .. }) => reduce::vmap(app, &inputs[0]),
-        Primitive::Op(Op::Gather { .. } | Op::GatherAxis { .. } | Op::Scatter { .. } | Op::ScatterAxis { .. }) => {
-            index::vmap(app, inputs, size)
+        Primitive::View(View::Slice(_)) | Primitive::Op(Op::SliceUpdate { .. }) => {
+            slice::vmap(app, inputs, size)
         }
+        Primitive::View(_) | Primitive::Op(Op::Contiguous | Op::Concat { .. }) => {
+            shape::vmap(app, inputs, size)
+        }
+        Primitive::Reduce(..) | Primitive::Op(Op::ArgReduce { .. }) => reduce::vmap(app, &inputs[0]),
+        Primitive::Op(
+            Op::Gather { .. } | Op::GatherAxis { .. } | Op::Scatter { .. } | Op::ScatterAxis { .. },
+        ) => index::vmap(app, inputs, size),
         Primitive::Op(Op::Matmul) => matmul::vmap(inputs),
         Primitive::Op(Op::RandomBits { .. }) => random::vmap(app, &inputs[0], size),
         Primitive::Op(Op::Conv(_)) => one_by_one(app, inputs, size),

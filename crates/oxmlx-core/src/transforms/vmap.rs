@@ -30,10 +30,11 @@ pub fn vmap(
     for (s, b) in stand_ins.iter().zip(batches) {
         known.insert((address(&s.node), s.index), b);
     }
-    let find = |known: &FxHashMap<(usize, u32), Batched>, a: &Array| match known.get(&(address(&a.node), a.index)) {
-        Some(b) => b.clone(),
-        None => Batched { array: a.clone(), batched: false },
-    };
+    let find =
+        |known: &FxHashMap<(usize, u32), Batched>, a: &Array| match known.get(&(address(&a.node), a.index)) {
+            Some(b) => b.clone(),
+            None => Batched { array: a.clone(), batched: false },
+        };
     for entry in tape(&outputs, &stand_ins) {
         let inputs: Vec<Batched> = entry.inputs.iter().map(|i| find(&known, i)).collect();
         let node = &entry.out.node;
@@ -81,7 +82,9 @@ fn batches(args: &[Array], in_axes: &[Option<i64>]) -> Result<(Vec<Batched>, usi
 fn put_back(b: &Batched, place: Option<i64>, size: usize) -> Result<Array> {
     match place {
         Some(axis) => ops::moveaxis(&b.spread(size)?, 0, axis),
-        None if b.batched => Err(Error::invalid("vmap", "A result that depends on the batch needs an output axis.")),
+        None if b.batched => {
+            Err(Error::invalid("vmap", "A result that depends on the batch needs an output axis."))
+        }
         None => Ok(b.array.clone()),
     }
 }

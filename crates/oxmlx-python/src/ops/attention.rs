@@ -31,7 +31,9 @@ fn scaled_dot_product_attention(
             Ok("causal") => SdpaMask::Causal,
             Ok("") => SdpaMask::None,
             Ok(other) => {
-                let text = format!("[scaled_dot_product_attention] Invalid mask '{other}': only 'causal' has a name.");
+                let text = format!(
+                    "[scaled_dot_product_attention] Invalid mask '{other}': only 'causal' has a name."
+                );
                 return Err(PyValueError::new_err(text));
             }
             Err(_) => {

@@ -39,7 +39,8 @@ fn arange(
         (Some(only), None) => (None, Some(only)),
         (start, stop) => (start, stop),
     };
-    let stop = stop.ok_or_else(|| PyTypeError::new_err("arange(): incompatible function arguments. stop is missing."))?;
+    let stop = stop
+        .ok_or_else(|| PyTypeError::new_err("arange(): incompatible function arguments. stop is missing."))?;
     let or = |v: Option<&Any<'_>>, default: f64| v.map_or(Ok((default, true)), number);
     let ((a, ai), (b, bi), (s, si)) = (or(start, 0.0)?, number(stop)?, or(step, 1.0)?);
     let inferred = if ai && bi && si { Dtype::Int32 } else { Dtype::Float32 };
@@ -67,7 +68,12 @@ fn linspace(
 /// An array of `shape` with `vals`, a number or an array that broadcasts.
 #[pyfunction]
 #[pyo3(signature = (shape, vals, dtype=None, *, stream=None))]
-fn full(shape: &Any<'_>, vals: &Any<'_>, dtype: Option<&Any<'_>>, stream: Option<StreamArg>) -> PyResult<PyArray> {
+fn full(
+    shape: &Any<'_>,
+    vals: &Any<'_>,
+    dtype: Option<&Any<'_>>,
+    stream: Option<StreamArg>,
+) -> PyResult<PyArray> {
     let _scope = stream.and_then(|s| s.enter());
     let dtype = dtype_arg(dtype)?;
     let value = match dtype.map(|d| crate::args::weak(vals, d)).transpose()?.flatten() {
@@ -81,7 +87,12 @@ fn full(shape: &Any<'_>, vals: &Any<'_>, dtype: Option<&Any<'_>>, stream: Option
 /// An array like `a` with `vals`.
 #[pyfunction]
 #[pyo3(signature = (a, /, vals, dtype=None, *, stream=None))]
-fn full_like(a: &Any<'_>, vals: &Any<'_>, dtype: Option<&Any<'_>>, stream: Option<StreamArg>) -> PyResult<PyArray> {
+fn full_like(
+    a: &Any<'_>,
+    vals: &Any<'_>,
+    dtype: Option<&Any<'_>>,
+    stream: Option<StreamArg>,
+) -> PyResult<PyArray> {
     let _scope = stream.and_then(|s| s.enter());
     let a = array_like(a)?;
     let dtype = dtype_arg(dtype)?.unwrap_or(a.dtype());
@@ -123,13 +134,20 @@ fn ones_like(a: &Any<'_>, dtype: Option<&Any<'_>>, stream: Option<StreamArg>) ->
 }
 
 fn side(n: i64, what: &str) -> PyResult<usize> {
-    usize::try_from(n).map_err(|_| PyValueError::new_err(format!("[{what}] negative dimensions are not allowed.")))
+    usize::try_from(n)
+        .map_err(|_| PyValueError::new_err(format!("[{what}] negative dimensions are not allowed.")))
 }
 
 /// An `n` by `m` matrix (square by default) with ones on the k-th diagonal.
 #[pyfunction]
 #[pyo3(signature = (n, m=None, k=0, dtype=None, *, stream=None))]
-fn eye(n: i64, m: Option<i64>, k: i64, dtype: Option<&Any<'_>>, stream: Option<StreamArg>) -> PyResult<PyArray> {
+fn eye(
+    n: i64,
+    m: Option<i64>,
+    k: i64,
+    dtype: Option<&Any<'_>>,
+    stream: Option<StreamArg>,
+) -> PyResult<PyArray> {
     let _scope = stream.and_then(|s| s.enter());
     let (rows, columns) = (side(n, "eye")?, side(m.unwrap_or(n), "eye")?);
     ops::eye(rows, columns, k, dtype_arg(dtype)?.unwrap_or(Dtype::Float32)).or_raise().map(PyArray::new)
@@ -145,7 +163,13 @@ fn identity(n: i64, dtype: Option<&Any<'_>>, stream: Option<StreamArg>) -> PyRes
 /// An `n` by `m` matrix with ones at and below the k-th diagonal.
 #[pyfunction]
 #[pyo3(signature = (n, m=None, k=0, dtype=None, *, stream=None))]
-fn tri(n: i64, m: Option<i64>, k: i64, dtype: Option<&Any<'_>>, stream: Option<StreamArg>) -> PyResult<PyArray> {
+fn tri(
+    n: i64,
+    m: Option<i64>,
+    k: i64,
+    dtype: Option<&Any<'_>>,
+    stream: Option<StreamArg>,
+) -> PyResult<PyArray> {
     let _scope = stream.and_then(|s| s.enter());
     let (rows, columns) = (side(n, "tri")?, side(m.unwrap_or(n), "tri")?);
     ops::tri(rows, columns, k, dtype_arg(dtype)?.unwrap_or(Dtype::Float32)).or_raise().map(PyArray::new)

@@ -61,7 +61,12 @@ fn where_(condition: &Any<'_>, x: &Any<'_>, y: &Any<'_>, stream: Option<StreamAr
 /// Limits `a` to `[a_min, a_max]`, either of which may be None.
 #[pyfunction]
 #[pyo3(signature = (a, /, a_min, a_max, *, stream=None))]
-fn clip(a: &Any<'_>, a_min: Option<&Any<'_>>, a_max: Option<&Any<'_>>, stream: Option<StreamArg>) -> PyResult<PyArray> {
+fn clip(
+    a: &Any<'_>,
+    a_min: Option<&Any<'_>>,
+    a_max: Option<&Any<'_>>,
+    stream: Option<StreamArg>,
+) -> PyResult<PyArray> {
     let _scope = stream.and_then(|s| s.enter());
     let a = array_like(a)?;
     let bound = |b: Option<&Any<'_>>| -> PyResult<Option<oxmlx::Array>> {

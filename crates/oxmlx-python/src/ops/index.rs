@@ -27,7 +27,12 @@ fn take(a: &Any<'_>, indices: &Any<'_>, axis: Option<i64>, stream: Option<Stream
 /// flattened.
 #[pyfunction]
 #[pyo3(signature = (a, /, indices, axis=None, *, stream=None))]
-fn take_along_axis(a: &Any<'_>, indices: &Any<'_>, axis: Option<i64>, stream: Option<StreamArg>) -> PyResult<PyArray> {
+fn take_along_axis(
+    a: &Any<'_>,
+    indices: &Any<'_>,
+    axis: Option<i64>,
+    stream: Option<StreamArg>,
+) -> PyResult<PyArray> {
     let _scope = stream.and_then(|s| s.enter());
     let (a, i) = (array_like(a)?, array_like(indices)?);
     match axis {
@@ -57,7 +62,8 @@ fn put_along_axis(
             None => {
                 let shape: Vec<i64> = a.shape().iter().map(|&n| n as i64).collect();
                 let values = ops::flatten(&ops::broadcast_to(&v, i.shape())?, 0, -1)?;
-                let flat = ops::put_along_axis(&ops::flatten(&a, 0, -1)?, &ops::flatten(&i, 0, -1)?, &values, 0)?;
+                let flat =
+                    ops::put_along_axis(&ops::flatten(&a, 0, -1)?, &ops::flatten(&i, 0, -1)?, &values, 0)?;
                 ops::reshape(&flat, &shape)
             }
         }

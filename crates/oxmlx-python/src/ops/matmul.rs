@@ -53,7 +53,12 @@ fn inner(a: &Any<'_>, b: &Any<'_>, stream: Option<StreamArg>) -> PyResult<PyArra
 /// Sums of products over the last `axes` axes of `a` and the first of `b`, or over two lists of axes.
 #[pyfunction]
 #[pyo3(signature = (a, b, /, axes=None, *, stream=None))]
-fn tensordot(a: &Any<'_>, b: &Any<'_>, axes: Option<&Any<'_>>, stream: Option<StreamArg>) -> PyResult<PyArray> {
+fn tensordot(
+    a: &Any<'_>,
+    b: &Any<'_>,
+    axes: Option<&Any<'_>>,
+    stream: Option<StreamArg>,
+) -> PyResult<PyArray> {
     let _scope = stream.and_then(|s| s.enter());
     let (a, b) = (array_like(a)?, array_like(b)?);
     let count = match axes {

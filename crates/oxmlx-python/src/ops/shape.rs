@@ -123,7 +123,8 @@ fn concatenate(arrays: &Any<'_>, axis: Option<i64>, stream: Option<StreamArg>) -
     match axis {
         Some(axis) => done(ops::concatenate(&all, axis)),
         None => {
-            let flat: Vec<Array> = all.iter().map(|a| ops::flatten(a, 0, -1)).collect::<oxmlx::Result<_>>().or_raise()?;
+            let flat: Vec<Array> =
+                all.iter().map(|a| ops::flatten(a, 0, -1)).collect::<oxmlx::Result<_>>().or_raise()?;
             done(ops::concatenate(&flat, 0))
         }
     }
@@ -140,7 +141,12 @@ fn stack(arrays: &Any<'_>, axis: i64, stream: Option<StreamArg>) -> PyResult<PyA
 /// Equal parts (a number) or parts between positions (a list) along an axis.
 #[pyfunction]
 #[pyo3(signature = (a, /, indices_or_sections, axis=0, *, stream=None))]
-fn split(a: &Any<'_>, indices_or_sections: &Any<'_>, axis: i64, stream: Option<StreamArg>) -> PyResult<Vec<PyArray>> {
+fn split(
+    a: &Any<'_>,
+    indices_or_sections: &Any<'_>,
+    axis: i64,
+    stream: Option<StreamArg>,
+) -> PyResult<Vec<PyArray>> {
     let _scope = stream.and_then(|s| s.enter());
     let a = array_like(a)?;
     arrays_out(match indices_or_sections.extract::<i64>() {
@@ -196,7 +202,11 @@ fn pad(
         match pad_width.extract::<Vec<i64>>()?.as_slice() {
             [w] => vec![(*w, *w); n],
             [l, h] => vec![(*l, *h); n],
-            _ => return Err(PyValueError::new_err("[pad] pad_width must be a number, a pair or a pair for each axis.")),
+            _ => {
+                return Err(PyValueError::new_err(
+                    "[pad] pad_width must be a number, a pair or a pair for each axis.",
+                ));
+            }
         }
     };
     if widths.iter().any(|w| w.0 < 0 || w.1 < 0) {
@@ -207,11 +217,17 @@ fn pad(
     match mode {
         "constant" => {
             let zero = 0i64.into_pyobject(a_py(pad_width))?.into_any();
-            let (_, value) = pair(&Bound::new(pad_width.py(), PyArray::new(a.clone()))?.into_any(), constant_values.unwrap_or(&zero), "pad")?;
+            let (_, value) = pair(
+                &Bound::new(pad_width.py(), PyArray::new(a.clone()))?.into_any(),
+                constant_values.unwrap_or(&zero),
+                "pad",
+            )?;
             done(ops::pad(&a, &low, &high, &value))
         }
         "edge" => done(edge(&a, &low, &high)),
-        other => Err(PyValueError::new_err(format!("[pad] mode must be 'constant' or 'edge', not '{other}'."))),
+        other => {
+            Err(PyValueError::new_err(format!("[pad] mode must be 'constant' or 'edge', not '{other}'.")))
+        }
     }
 }
 
@@ -225,9 +241,14 @@ fn edge(a: &Array, low: &[usize], high: &[usize]) -> oxmlx::Result<Array> {
     for axis in 0..a.ndim() {
         let n = out.shape()[axis] as i64;
         let piece = |from: i64, times: usize| -> oxmlx::Result<Array> {
-            let (mut start, mut stop): (Vec<i64>, Vec<i64>) = (vec![0; a.ndim()], out.shape().iter().map(|&n| n as i64).collect());
+            let (mut start, mut stop): (Vec<i64>, Vec<i64>) =
+                (vec![0; a.ndim()], out.shape().iter().map(|&n| n as i64).collect());
             (start[axis], stop[axis]) = (from, from + 1);
-            ops::repeat(&ops::slice(&out, &start, &stop, &vec![1; a.ndim()])?, times as i64, Some(axis as i64))
+            ops::repeat(
+                &ops::slice(&out, &start, &stop, &vec![1; a.ndim()])?,
+                times as i64,
+                Some(axis as i64),
+            )
         };
         let mut parts = Vec::new();
         if low[axis] > 0 {

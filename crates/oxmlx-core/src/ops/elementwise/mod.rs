@@ -154,7 +154,6 @@ pub fn divmod(a: &Array, b: &Array) -> Result<(Array, Array)> {
     Ok((floor_divide(a, b)?, remainder(a, b)?))
 }
 
-
 /// `|a - b| <= atol + rtol * |b|`; equal infinities are close, NaNs only with `equal_nan`.
 pub fn isclose(a: &Array, b: &Array, rtol: f64, atol: f64, equal_nan: bool) -> Result<Array> {
     let dtype = a.dtype().promote(b.dtype()).to_inexact();
