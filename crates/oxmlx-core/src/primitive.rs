@@ -122,7 +122,7 @@ pub enum Op {
     /// `start + i * step` along one axis. Values: start and step, each a float64's bits for floating output
     /// types and an int64's for integers.
     Arange,
-    /// The operand in row-major order.
+    /// The operand's elements in row-major order; the output's shape may be another one of that size.
     Contiguous,
     /// Operands joined along an axis.
     Concat {

@@ -5,7 +5,7 @@ use crate::par::Poll;
 use crate::view::{View, ViewMut};
 use crate::{copy, create, index, matmul, random, shape};
 use oxmlx_core::primitive::Op;
-use oxmlx_types::{Error, Result};
+use oxmlx_types::{Error, Layout, Result};
 
 pub use crate::reduce::reduce;
 
@@ -24,7 +24,13 @@ pub fn run(
             [start, step, ..] => create::arange(*start, *step, out, poll),
             _ => Err(Error::invalid("arange", "The start or the step is missing.")),
         },
-        Op::Contiguous => copy::contiguous(operand(0)?, out, poll),
+        Op::Contiguous => {
+            // The output may bear another shape (a reshape of what isn't row-major): the order is the operand's.
+            let input = operand(0)?;
+            let offset = out.layout.offset;
+            let layout = Layout { offset, ..Layout::contiguous(input.shape()) };
+            copy::contiguous(input, &mut ViewMut { layout: &layout, ..*out }, poll)
+        }
         Op::Concat { axis } => shape::concat(*axis, inputs, out, poll),
         Op::SliceUpdate { steps } => {
             let in_place = copy::is_same(operand(0)?, out);
