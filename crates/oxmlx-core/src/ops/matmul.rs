@@ -3,7 +3,7 @@
 use crate::array::Array;
 use crate::ops;
 use crate::ops::shape::reshape_to;
-use crate::primitive::{Op, Params, Primitive};
+use crate::primitive::{Op, Params, Primitive, View};
 use crate::transforms::rules::{App, Batched};
 use oxmlx_types::{Dtype, Error, Result, Shape, broadcast_shapes, format_shape};
 use smallvec::smallvec;
@@ -149,14 +149,24 @@ pub fn tensordot(a: &Array, b: &Array, axes_a: &[i64], axes_b: &[i64]) -> Result
 }
 
 fn transposed(a: &Array) -> Result<Array> {
-    let t = ops::swapaxes(a, -1, -2)?;
-    if a.dtype() == Dtype::Complex64 { ops::conjugate(&t) } else { Ok(t) }
+    conjugated(&ops::swapaxes(a, -1, -2)?)
 }
 
-/// `g @ b^H` and `a^H @ g`.
+/// `g @ b^H` and `a^H @ g`. The cotangent of a transposed operand (a layer's weight, mostly) is computed as its
+/// own transpose, so that it comes out in the layout of what was transposed.
 pub(crate) fn vjp(app: &App<'_>, by: usize, g: &Array) -> Result<Option<Array>> {
     let (a, b) = (&app.inputs[0], &app.inputs[1]);
-    Ok(Some(if by == 0 { node(g, &transposed(b)?) } else { node(&transposed(a)?, g) }))
+    let turned = matches!(app.inputs[by].node.op, Primitive::View(View::Transpose(_)));
+    Ok(Some(match (by, turned) {
+        (0, false) => node(g, &transposed(b)?),
+        (0, true) => ops::swapaxes(&node(&conjugated(b)?, &ops::swapaxes(g, -1, -2)?), -1, -2)?,
+        (_, false) => node(&transposed(a)?, g),
+        (_, true) => ops::swapaxes(&node(&ops::swapaxes(g, -1, -2)?, &conjugated(a)?), -1, -2)?,
+    }))
+}
+
+fn conjugated(a: &Array) -> Result<Array> {
+    if a.dtype() == Dtype::Complex64 { ops::conjugate(a) } else { Ok(a.clone()) }
 }
 
 /// `ta @ b + a @ tb`.

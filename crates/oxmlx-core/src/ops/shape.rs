@@ -135,9 +135,15 @@ pub fn transpose(a: &Array, axes: Option<&[i64]>) -> Result<Array> {
     Ok(permute(a, order))
 }
 
+/// Axes in another order. The transpose of a pending transpose reads what that one reads.
 pub(crate) fn permute(a: &Array, order: Axes) -> Array {
     if order.is_sorted() {
         return a.clone();
+    }
+    if let Primitive::View(View::Transpose(first)) = &a.node.op
+        && let Some(source) = a.inputs().first()
+    {
+        return permute(source, order.iter().map(|&i| first[i as usize]).collect());
     }
     let shape = order.iter().map(|&i| a.shape()[i as usize]).collect();
     view(View::Transpose(order), a, shape)
