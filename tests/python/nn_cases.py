@@ -74,7 +74,6 @@ LAYERS = {
     "MultiHeadAttention(8, 2)": [X, X, X],
     "MultiHeadAttention(8, 2, 3, 4, 5, 6, 7, bias=True)": [(2, 3, 3), (2, 6, 4), (2, 6, 5)],
     "TransformerEncoder(2, 8, 2, dropout=0.2)": [X, None],
-    "TransformerEncoder(1, 8, 2, norm_first=False, checkpoint=True)": [X, None],
     "TransformerDecoder(1, 8, 2, dropout=0.2)": [X, X, None, None],
     "SinusoidalPositionalEncoding(8)": [(4,)],
     "Upsample(2)": [IMAGE],
@@ -123,8 +122,6 @@ INITIALIZERS = [
     "glorot_uniform()(z, 2.0)",
     "he_normal()(c, 'fan_out', 2.0)",
     "he_uniform()(c)",
-    "sparse(0.4)(z)",
-    "orthogonal(2.0)(z)",
 ]
 
 OPTIMIZERS = [

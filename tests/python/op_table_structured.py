@@ -66,30 +66,6 @@ REDUCE = [
     ),
 ]
 
-SCAN = [
-    *[_reduction("cumsum", a, tolerance=16) for a in (0, -1)],
-    *[_reduction("cumprod", a, domains=((0.7, 1.4),), tolerance=32) for a in (0, -1)],
-    _row(
-        "cummax", lambda x: mx.cummax(x, axis=1), lambda x: np.maximum.accumulate(x, 1), differentiable=False
-    ),
-    _row(
-        "cumsum[reverse]",
-        lambda x: mx.cumsum(x, axis=1, reverse=True),
-        lambda x: np.flip(np.cumsum(np.flip(x, 1), 1), 1),
-        tolerance=16,
-    ),
-    *[_reduction("sort", a, dtypes=FLOATS + INTS) for a in (0, -1)],
-    _row(
-        "argsort",
-        lambda x: mx.argsort(x, -1),
-        lambda x: np.argsort(x, -1),
-        out="uint32",
-        differentiable=False,
-    ),
-    _row("topk", lambda x: mx.sort(mx.topk(x, 3)), lambda x: np.sort(x, -1)[..., -3:]),
-]
-
-
 def _shape(name, call, ref, *shapes, dtypes=ALL, **kwargs):
     return _row(name, call, ref, *shapes, dtypes=dtypes, **kwargs)
 
@@ -246,14 +222,6 @@ MATMUL = [
     _product(
         "tensordot", lambda a, b: mx.tensordot(a, b, 1), lambda a, b: np.tensordot(a, b, 1), (3, 4), (4, 5)
     ),
-    _product(
-        "einsum",
-        lambda a, b: mx.einsum("bij,bkj->bik", a, b),
-        lambda a, b: np.einsum("bij,bkj->bik", a, b),
-        (2, 3, 4),
-        (2, 5, 4),
-        vmap=False,
-    ),
 ]
 
 
@@ -322,7 +290,6 @@ FAST = [
 
 STRUCTURED = [
     *REDUCE,
-    *SCAN,
     *SHAPE,
     *INDEX,
     *MATMUL,

@@ -22,7 +22,6 @@ BEYOND_MLX: tuple[str, ...] = (
     "test_forward[logsumexp",
     "test_forward[softmax",
     # Forward-mode rules that are missing, or that forget alpha.
-    "test_jvp_is_transpose_of_vjp[cumprod",
     "test_jvp_is_transpose_of_vjp[diag]",
     "test_jvp_is_transpose_of_vjp[addmm[scaled]",
     "test_jvp_is_transpose_of_vjp[conv",

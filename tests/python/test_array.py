@@ -195,13 +195,11 @@ def test_rounding_and_reductions():
     assert mx.sum(mx.ones((3,), mx.int8)).dtype == mx.int32
     assert mx.sum(mx.ones((3,), mx.uint16)).dtype == mx.uint32
     assert mx.prod(mx.ones((3,), mx.bool_)).dtype == mx.int32
-    assert mx.cumsum(mx.ones((3,), mx.int8)).dtype == mx.int8
     assert mx.mean(mx.array([1, 2])).item() == 1.5
     assert mx.sum(mx.zeros((0,))).item() == 0 and mx.prod(mx.zeros((0,))).item() == 1
     assert not mx.any(mx.zeros((0,))).item() and mx.all(mx.zeros((0,))).item()
     assert np.isnan(mx.mean(mx.zeros((0,))).item())
     assert np.isnan(mx.max(mx.array([1.0, np.nan])).item())
-    assert mx.sort(mx.array([3.0, np.nan, 1.0])).tolist()[:2] == [1.0, 3.0]
     assert mx.max(mx.array([[1, 5], [7, 2]]), axis=()).tolist() == [[1, 5], [7, 2]]
     assert mx.argmax(mx.array([[1, 5], [7, 2]])).item() == 2
 

@@ -17,7 +17,7 @@ BAD_AXIS = {
     "sum 0-d": lambda: mx.sum(mx.array(3), axis=0),
     "softmax": lambda: mx.softmax(A, axis=-3),
     "argmax": lambda: mx.argmax(A, axis=5),
-    "sort": lambda: mx.sort(A, axis=5),
+    "max": lambda: mx.max(A, axis=5),
     "squeeze": lambda: mx.squeeze(A, 7),
     "expand_dims": lambda: mx.expand_dims(A, 7),
     "transpose": lambda: mx.transpose(A, (0, 2)),
@@ -37,7 +37,7 @@ def test_bad_axis(name):
 
 
 @pytest.mark.beyond_mlx
-@pytest.mark.parametrize("name", ["sum", "sort", "squeeze"])
+@pytest.mark.parametrize("name", ["sum", "max", "squeeze"])
 def test_bad_axis_is_also_a_value_error(name):
     """Older MLX raised ValueError for some of these: our class is both."""
     with pytest.raises(ValueError):

@@ -33,11 +33,6 @@ def test_initializer(name):
     close(run_initializer(name), VALUES["initializers"][name])
 
 
-def test_orthogonal_is_orthogonal():
-    w = np.array(nn.init.orthogonal()(mx.zeros((6, 4))))
-    np.testing.assert_allclose(w.T @ w, np.eye(4), atol=1e-5)
-
-
 REPRS = {
     "Linear(3, 4)": "Linear(input_dims=3, output_dims=4, bias=True)",
     "Bilinear(2, 3, 4)": "Bilinear(input1_dims=2, input2_dims=3, output_dims=4, bias=True)",
@@ -248,21 +243,6 @@ def test_the_model_survives_an_error_in_the_loss():
         nn.value_and_grad(m, fails)(m, mx.ones((1, 2)))
     for (_, a), (_, b) in zip(before, tree_flatten(m.parameters())):
         assert mx.array_equal(a, b)
-
-
-def test_checkpoint_gives_the_same_gradients():
-    m = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
-    x = mx.random.normal((5, 4))
-    plain = nn.value_and_grad(m, lambda m: m(x).sum())(m)[1]
-    saved = nn.utils.checkpoint(m)
-    again = nn.value_and_grad(m, lambda m: saved(x).sum())(m)[1]
-    for (_, a), (_, b) in zip(tree_flatten(plain), tree_flatten(again)):
-        assert mx.allclose(a, b, atol=1e-6)
-
-
-def test_average_gradients_of_one_process():
-    grads = {"a": [mx.ones(2)]}
-    assert nn.average_gradients(grads)["a"][0].tolist() == [1, 1]
 
 
 def test_running_statistics():

@@ -86,7 +86,6 @@ def test_discrete_distributions():
     key = mx.random.key(0)
     assert mx.random.bernoulli(0.5, (8,), key=key).astype(mx.int32).tolist() == [0, 1, 1, 0, 1, 0, 1, 0]
     assert mx.random.randint(0, 10, (4,), key=key).tolist() == [9, 2, 6, 2]
-    assert mx.random.permutation(5, key=key).tolist() == [1, 2, 0, 4, 3]
     assert mx.random.categorical(mx.zeros((2, 3)), key=key).tolist() == [2, 0]
     assert mx.random.categorical(mx.zeros((2, 3)), key=key).dtype == mx.uint32
 
@@ -134,14 +133,6 @@ def test_shapes_and_bounds():
     z = mx.random.normal((20_000,), loc=2.0, scale=3.0)
     assert abs(z.mean().item() - 2) < 0.1 and abs(z.std().item() - 3) < 0.1
     assert mx.random.bernoulli(mx.array([0.0, 1.0]), (50, 2)).sum(0).tolist() == [0, 50]
-
-
-def test_permutation_of_arrays():
-    x = mx.arange(12).reshape(4, 3)
-    shuffled = mx.random.permutation(x, key=mx.random.key(1))
-    assert sorted(shuffled[:, 0].tolist()) == [0, 3, 6, 9]
-    columns = mx.random.permutation(x, axis=1, key=mx.random.key(1))
-    assert sorted(columns[0].tolist()) == [0, 1, 2]
 
 
 def test_moments_of_categorical():

@@ -1,4 +1,4 @@
-"""grad, vjp, jvp, vmap, compile, custom functions and checkpoints: what they take, return and refuse."""
+"""grad, vjp, jvp, vmap and compile: what they take, return and refuse."""
 
 import numpy as np
 import oxmlx.core as mx
@@ -134,26 +134,6 @@ def test_shapeless_compile():
 def test_eval_is_refused_while_tracing():
     with pytest.raises(ValueError):
         mx.compile(lambda x: x * x.item())(mx.array(2.0))
-
-
-def test_custom_function():
-    @mx.custom_function
-    def f(x, y):
-        return x * y
-
-    @f.vjp
-    def f_vjp(primals, cotangent, output):
-        x, y = primals
-        return cotangent * y * 100, cotangent * x
-
-    gx, gy = mx.grad(lambda x, y: f(x, y), argnums=(0, 1))(mx.array(2.0), mx.array(3.0))
-    assert gx.item() == 300 and gy.item() == 2
-
-
-def test_checkpoint():
-    f = lambda x: mx.tanh(mx.exp(x)).sum()  # noqa: E731
-    x = mx.array([0.1, 0.4])
-    assert mx.allclose(mx.grad(mx.checkpoint(f))(x), mx.grad(f)(x))
 
 
 def test_captured_arrays_are_usable_after_grad():

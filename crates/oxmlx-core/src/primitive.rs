@@ -69,6 +69,8 @@ pub enum View {
     Reshape,
     /// Axes in another order: output axis i is input axis `axes[i]`.
     Transpose(Axes),
+    /// The same bytes as elements of the output's dtype; with another element size, the last axis scales.
+    Bitcast,
     /// Every `steps[i]`-th element along axis i. Values: the start of each axis.
     Slice(SmallVec<[i32; 4]>),
 }
@@ -216,6 +218,7 @@ impl View {
             View::Identity { stop: false } => "identity",
             View::Broadcast => "broadcast_to",
             View::Reshape => "reshape",
+            View::Bitcast => "view",
             View::Transpose(_) => "transpose",
             View::Slice(_) => "slice",
         }

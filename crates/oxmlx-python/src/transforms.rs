@@ -93,8 +93,6 @@ fn async_eval(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
 /// Which arguments a gradient is taken by.
 struct Selection {
     argnums: Vec<usize>,
-    /// Whether argnums was one number (the gradient then comes bare).
-    single: bool,
     argnames: Vec<String>,
 }
 
@@ -105,13 +103,10 @@ impl Selection {
             Some(n) if n.is_none() => Vec::new(),
             Some(n) => n.extract::<String>().map(|s| vec![s]).or_else(|_| n.extract())?,
         };
-        let (numbers, single): (Vec<i64>, bool) = match argnums.filter(|n| !n.is_none()) {
-            None if argnames.is_empty() => (vec![0], true),
-            None => (Vec::new(), false),
-            Some(n) => match n.extract::<i64>() {
-                Ok(i) => (vec![i], true),
-                Err(_) => (n.extract()?, false),
-            },
+        let numbers: Vec<i64> = match argnums.filter(|n| !n.is_none()) {
+            None if argnames.is_empty() => vec![0],
+            None => Vec::new(),
+            Some(n) => n.extract::<i64>().map(|i| vec![i]).or_else(|_| n.extract())?,
         };
         let mut argnums = Vec::with_capacity(numbers.len());
         for n in numbers {
@@ -125,7 +120,7 @@ impl Selection {
             }
             argnums.push(i);
         }
-        Ok(Selection { argnums, single, argnames })
+        Ok(Selection { argnums, argnames })
     }
 
     /// The selected arguments as one list of trees.
@@ -250,9 +245,10 @@ impl Gradient {
         let trees: Vec<Any<'py>> =
             picked.iter().map(|t| with_arrays(t, &mut next)).collect::<PyResult<_>>()?;
         let n = self.selection.argnums.len();
-        let positional = match (n, self.selection.single) {
-            (0, _) => py.None().into_bound(py),
-            (1, true) => trees[0].clone(),
+        // One gradient comes bare, however its argument was named.
+        let positional = match n {
+            0 => py.None().into_bound(py),
+            1 => trees[0].clone(),
             _ => PyTuple::new(py, &trees[..n])?.into_any(),
         };
         if self.selection.argnames.is_empty() {

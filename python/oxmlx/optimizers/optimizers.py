@@ -349,7 +349,7 @@ class Muon(Optimizer):
         tall = x.shape[-2] > x.shape[-1]
         if tall:
             x = x.T
-        x = x / (mx.linalg.norm(x, keepdims=True) + 1e-7)
+        x = x / (mx.sqrt(mx.sum(x * x, keepdims=True)) + 1e-7)
         for _ in range(self.ns_steps):
             gram = x @ x.T
             x = mx.addmm(a * x, mx.addmm(b * gram, gram, gram, beta=1.0, alpha=c), x, beta=1.0, alpha=1.0)

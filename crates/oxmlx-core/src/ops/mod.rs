@@ -25,7 +25,8 @@ pub use norm::{layer_norm, logsumexp, rms_norm, softmax};
 pub use reduce::{all, any, argmax, argmin, array_equal, max, mean, min, prod, std, sum, sum_to, var};
 pub(crate) use shape::window;
 pub use shape::{
-    broadcast_arrays, broadcast_to, concatenate, contiguous, expand_dims, flatten, moveaxis, repeat, reshape,
-    split, split_at, squeeze, stack, stop_gradient, swapaxes, tile, transpose, unflatten,
+    bitcast, broadcast_arrays, broadcast_to, concatenate, contiguous, diag, diagonal, expand_dims, flatten,
+    moveaxis, repeat, reshape, roll, split, split_at, squeeze, stack, stop_gradient, swapaxes, tile,
+    transpose, unflatten,
 };
 pub use slice::{pad, slice, slice_update};

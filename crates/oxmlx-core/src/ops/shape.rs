@@ -4,7 +4,7 @@ use crate::array::{Array, Inputs};
 use crate::ops;
 use crate::primitive::{Axes, Op, Params, Primitive, View};
 use crate::transforms::rules::{App, Batched};
-use oxmlx_types::{Error, Result, Shape, broadcast_shapes, format_shape, normalize_axis};
+use oxmlx_types::{Dtype, Error, Result, Shape, broadcast_shapes, format_shape, normalize_axis};
 use smallvec::smallvec;
 
 fn view(v: View, a: &Array, shape: Shape) -> Array {
@@ -212,6 +212,98 @@ pub fn contiguous(a: &Array) -> Result<Array> {
     Ok(Array::apply(op, Params::none(), a.shape().into(), a.dtype(), smallvec![a.clone()]))
 }
 
+/// The same bytes as elements of another dtype. Another element size scales the last axis.
+///
+/// # Errors
+/// InvalidArgument for 0-d arrays and last axes that the new element size does not divide.
+pub fn bitcast(a: &Array, dtype: Dtype) -> Result<Array> {
+    if a.dtype() == dtype {
+        return Ok(a.clone());
+    }
+    let (from, to) = (a.dtype().size(), dtype.size());
+    let mut shape: Shape = a.shape().into();
+    let mut source = a.clone();
+    if from != to {
+        let Some(last) = shape.last_mut() else {
+            return Err(Error::invalid(
+                "view",
+                "Changing the type of a scalar is only allowed for types of one size.",
+            ));
+        };
+        if *last * from % to != 0 {
+            let message =
+                format!("The last axis, {last} elements of {from} bytes, isn't a multiple of {to} bytes.");
+            return Err(Error::invalid("view", message));
+        }
+        *last = *last * from / to;
+        source = contiguous(a)?;
+    }
+    let op = Primitive::View(View::Bitcast);
+    Ok(Array::apply(op, Params::none(), shape, dtype, smallvec![source]))
+}
+
+/// Elements moved along axes (or, without any, of the flattened array); what leaves at one end enters at the
+/// other.
+pub fn roll(a: &Array, shifts: &[i64], axes: Option<&[i64]>) -> Result<Array> {
+    let Some(axes) = axes else {
+        let flat = roll(&reshape_to(a, smallvec![a.size()]), &[shifts.iter().sum()], Some(&[0]))?;
+        return Ok(reshape_to(&flat, a.shape().into()));
+    };
+    let mut out = a.clone();
+    for (k, &axis) in axes.iter().enumerate() {
+        let axis = normalize_axis("roll", axis, a.ndim())?;
+        let n = a.shape()[axis] as i64;
+        let shift = if shifts.len() == 1 { shifts[0] } else { *shifts.get(k).unwrap_or(&0) };
+        if n > 0 && shift.rem_euclid(n) != 0 {
+            let cut = n - shift.rem_euclid(n);
+            out = concatenate(&[window(&out, axis, cut, n)?, window(&out, axis, 0, cut)?], axis as i64)?;
+        }
+    }
+    Ok(out)
+}
+
+/// The k-th diagonals of the planes of two axes, as the last axis.
+pub fn diagonal(a: &Array, k: i64, axis1: i64, axis2: i64) -> Result<Array> {
+    let (x, y) = (normalize_axis("diagonal", axis1, a.ndim())?, normalize_axis("diagonal", axis2, a.ndim())?);
+    if x == y {
+        return Err(Error::invalid("diagonal", "The two axes must differ."));
+    }
+    let mut order: Axes = (0..a.ndim() as u8).filter(|&i| i as usize != x && i as usize != y).collect();
+    order.extend([x as u8, y as u8]);
+    let (n, m) = (a.shape()[x] as i64, a.shape()[y] as i64);
+    let length = if k >= 0 { n.min(m - k) } else { m.min(n + k) }.max(0);
+    // In row-major order the elements of a diagonal are one row and one column apart.
+    let plane = permute(a, order);
+    let mut shape: Shape = plane.shape()[..a.ndim() - 2].into();
+    shape.push((n * m) as usize);
+    let flat = reshape_to(&plane, shape);
+    let (mut start, mut stop, mut steps) = (
+        vec![0; flat.ndim()],
+        flat.shape().iter().map(|&d| d as i64).collect::<Vec<_>>(),
+        vec![1; flat.ndim()],
+    );
+    let last = flat.ndim() - 1;
+    start[last] = if k >= 0 { k } else { -k * m };
+    stop[last] = if length == 0 { start[last] } else { start[last] + (length - 1) * (m + 1) + 1 };
+    steps[last] = m + 1;
+    ops::slice(&flat, &start, &stop, &steps)
+}
+
+/// A matrix with a vector as its k-th diagonal, or the k-th diagonal of a matrix.
+pub fn diag(a: &Array, k: i64) -> Result<Array> {
+    match a.ndim() {
+        2 => diagonal(a, k, 0, 1),
+        1 => {
+            let n = a.size() as i64 + k.abs();
+            let zeros = ops::zeros(&[(n * n) as usize], a.dtype())?;
+            let start = if k >= 0 { k } else { -k * n };
+            let stop = (start + (a.size() as i64 - 1) * (n + 1) + 1).max(start);
+            reshape(&ops::slice_update(&zeros, a, &[start], &[stop], &[n + 1])?, &[n, n])
+        }
+        n => Err(Error::invalid("diag", format!("An array of 1 or 2 dimensions is needed, not {n}."))),
+    }
+}
+
 /// Arrays joined along an axis; the other lengths must be equal. dtypes promote.
 pub fn concatenate(arrays: &[Array], axis: i64) -> Result<Array> {
     let Some(first) = arrays.first() else {
@@ -324,7 +416,7 @@ pub fn tile(a: &Array, counts: &[i64]) -> Result<Array> {
 pub(crate) fn vjp(app: &App<'_>, by: usize, g: &Array) -> Result<Option<Array>> {
     let input = &app.inputs[by];
     Ok(Some(match app.op {
-        Primitive::View(View::Identity { stop: true }) => return Ok(None),
+        Primitive::View(View::Identity { stop: true } | View::Bitcast) => return Ok(None),
         Primitive::View(View::Identity { stop: false }) | Primitive::Op(Op::Contiguous) => g.clone(),
         Primitive::View(View::Broadcast) => ops::sum_to(g, input.shape())?,
         Primitive::View(View::Reshape) => reshape_to(g, input.shape().into()),
@@ -357,6 +449,7 @@ pub(crate) fn vmap(app: &App<'_>, inputs: &[Batched], size: usize) -> Result<Arr
         }
         Primitive::View(View::Broadcast) => broadcast_to(&x.aligned(app.out.ndim())?, &shape),
         Primitive::View(View::Reshape) => Ok(reshape_to(&x.array, shape)),
+        Primitive::View(View::Bitcast) => bitcast(&x.array, app.out.dtype()),
         Primitive::View(View::Identity { stop: true }) => stop_gradient(&x.array),
         Primitive::Op(Op::Concat { axis }) => {
             let all: Vec<Array> = inputs.iter().map(|b| b.spread(size)).collect::<Result<_>>()?;

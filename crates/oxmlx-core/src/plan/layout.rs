@@ -96,7 +96,7 @@ fn view_role(g: &Graph, view: &View, input: ValueId, out: ValueId, contiguous: b
             (Role::View, contiguous && rest)
         }
         View::Broadcast => (Role::View, contiguous && differ_in_ones(a, b)),
-        View::Identity { .. } => (Role::View, contiguous),
+        View::Identity { .. } | View::Bitcast => (Role::View, contiguous),
     }
 }
 
@@ -113,6 +113,9 @@ pub fn view_layout(view: &View, input: &Layout, shape: &[usize], params: &[u64])
         View::Identity { .. } => Some(input.clone()),
         View::Broadcast => Some(input.broadcast_to(shape)),
         View::Reshape => input.reshape(shape),
+        // Another element size comes with a row-major operand of its own (offset 0).
+        View::Bitcast if input.shape.as_slice() == shape => Some(input.clone()),
+        View::Bitcast => Some(Layout::contiguous(shape)),
         View::Transpose(axes) => {
             let axes: smallvec::SmallVec<[usize; 6]> = axes.iter().map(|&a| a as usize).collect();
             Some(input.permute(&axes))

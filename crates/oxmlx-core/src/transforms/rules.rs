@@ -96,7 +96,7 @@ pub(crate) fn jvp(app: &App<'_>, tangents: &[Option<Array>]) -> Result<Option<Ar
         Primitive::Unary(_) | Primitive::Binary(_) | Primitive::Select | Primitive::Cast => {
             elementwise::jvp(app, tangents)
         }
-        Primitive::View(View::Identity { stop: true }) => Ok(None),
+        Primitive::View(View::Identity { stop: true } | View::Bitcast) => Ok(None),
         Primitive::View(_) | Primitive::Op(Op::Contiguous) => Ok(linear(&tangents[0])),
         Primitive::Op(Op::Concat { .. } | Op::SliceUpdate { .. }) => {
             let mut all = Inputs::new();

@@ -299,7 +299,9 @@ pub fn asinh(x: f32) -> f32 {
 #[inline(always)]
 pub fn acosh(x: f32) -> f32 {
     let t = x as f64 - 1.0;
-    log1p_wide(t + (2.0 * t + t * t).sqrt()) as f32
+    let y = log1p_wide(t + (2.0 * t + t * t).sqrt()) as f32;
+    // Below -1 the root is real again, though the function is not.
+    if x < 1.0 { f32::NAN } else { y }
 }
 
 /// Inverse hyperbolic tangent.

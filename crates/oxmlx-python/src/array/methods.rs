@@ -228,3 +228,29 @@ impl PyArray {
         ops::transpose(&self.get(), axes.as_deref()).map(PyArray::new).map_err(raise)
     }
 }
+
+#[pymethods]
+impl PyArray {
+    /// The same bytes as elements of another dtype. See `view`.
+    #[pyo3(signature = (dtype, *, stream=StreamArg(None)))]
+    fn view(&self, dtype: &Bound<'_, PyAny>, stream: StreamArg) -> PyResult<PyArray> {
+        let _scope = stream.enter();
+        let a = self.get();
+        let to = dtype_arg(Some(dtype))?.unwrap_or(a.dtype());
+        ops::bitcast(&a, to).map(PyArray::new).map_err(raise)
+    }
+
+    /// The k-th diagonals of the planes of two axes. See `diagonal`.
+    #[pyo3(signature = (offset=0, axis1=0, axis2=1, *, stream=StreamArg(None)))]
+    fn diagonal(&self, offset: i64, axis1: i64, axis2: i64, stream: StreamArg) -> PyResult<PyArray> {
+        let _scope = stream.enter();
+        ops::diagonal(&self.get(), offset, axis1, axis2).map(PyArray::new).map_err(raise)
+    }
+
+    /// A matrix with this vector as its diagonal, or this matrix's diagonal. See `diag`.
+    #[pyo3(signature = (k=0, *, stream=StreamArg(None)))]
+    fn diag(&self, k: i64, stream: StreamArg) -> PyResult<PyArray> {
+        let _scope = stream.enter();
+        ops::diag(&self.get(), k).map(PyArray::new).map_err(raise)
+    }
+}

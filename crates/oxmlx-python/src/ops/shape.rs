@@ -307,6 +307,46 @@ fn atleast_3d(arys: &Bound<'_, PyTuple>, stream: Option<StreamArg>) -> PyResult<
     at_least(3, arys, stream)
 }
 
+/// The same bytes as elements of another dtype; another element size scales the last axis.
+#[pyfunction]
+#[pyo3(signature = (a, /, dtype, *, stream=None))]
+fn view(a: &Any<'_>, dtype: &Any<'_>, stream: Option<StreamArg>) -> PyResult<PyArray> {
+    let _scope = stream.and_then(|s| s.enter());
+    let a = array_like(a)?;
+    let to = crate::args::dtype_arg(Some(dtype))?.unwrap_or(a.dtype());
+    done(ops::bitcast(&a, to))
+}
+
+/// Elements moved along axes, or in the flattened array; what leaves at one end enters at the other.
+#[pyfunction]
+#[pyo3(signature = (a, /, shift, axis=Axes(None), *, stream=None))]
+fn roll(a: &Any<'_>, shift: IntList, axis: Axes, stream: Option<StreamArg>) -> PyResult<PyArray> {
+    let _scope = stream.and_then(|s| s.enter());
+    done(ops::roll(&array_like(a)?, &shift.0, axis.0.as_deref()))
+}
+
+/// The k-th diagonals of the planes of two axes, as the last axis.
+#[pyfunction]
+#[pyo3(signature = (a, /, offset=0, axis1=0, axis2=1, *, stream=None))]
+fn diagonal(
+    a: &Any<'_>,
+    offset: i64,
+    axis1: i64,
+    axis2: i64,
+    stream: Option<StreamArg>,
+) -> PyResult<PyArray> {
+    let _scope = stream.and_then(|s| s.enter());
+    done(ops::diagonal(&array_like(a)?, offset, axis1, axis2))
+}
+
+/// A matrix with a vector as its k-th diagonal, or the k-th diagonal of a matrix.
+#[pyfunction]
+#[pyo3(signature = (a, /, k=0, *, stream=None))]
+fn diag(a: &Any<'_>, k: i64, stream: Option<StreamArg>) -> PyResult<PyArray> {
+    let _scope = stream.and_then(|s| s.enter());
+    done(ops::diag(&array_like(a)?, k))
+}
+
 /// Adds the family to the module.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(reshape, m)?)?;
@@ -329,6 +369,10 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(tile, m)?)?;
     m.add_function(wrap_pyfunction!(contiguous, m)?)?;
     m.add_function(wrap_pyfunction!(pad, m)?)?;
+    m.add_function(wrap_pyfunction!(view, m)?)?;
+    m.add_function(wrap_pyfunction!(roll, m)?)?;
+    m.add_function(wrap_pyfunction!(diagonal, m)?)?;
+    m.add_function(wrap_pyfunction!(diag, m)?)?;
     m.add_function(wrap_pyfunction!(atleast_1d, m)?)?;
     m.add_function(wrap_pyfunction!(atleast_2d, m)?)?;
     m.add_function(wrap_pyfunction!(atleast_3d, m)?)

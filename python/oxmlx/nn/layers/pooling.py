@@ -1,10 +1,12 @@
 """Maximum and average over sliding windows of one, two or three spatial axes, channels last.
 
-There is no pooling kernel: a window is a strided view of the input, and the reduction runs over the view.
-Where windows do not overlap and divide the input, the view is a reshape, whose gradient is cheaper.
+There is no pooling kernel: windows become axes and a reduction runs over them. Where windows do not overlap
+and divide the input, that is a reshape; else it is a stack of strided slices, one a place in the window.
 """
 
 from __future__ import annotations
+
+from itertools import product
 
 import oxmlx.core as mx
 
@@ -35,17 +37,13 @@ def _windows(x: mx.array, size: tuple, stride: tuple) -> mx.array:
         split = [d for n, k in zip(spatial, size) for d in (n // k, k)]
         order = [0, *range(1, 2 * rank, 2), *range(2, 2 * rank + 1, 2), 2 * rank + 1]
         return x.reshape(batch, *split, channels).transpose(order)
-    strides = [1]
-    for n in (channels, *spatial[:0:-1]):
-        strides.append(strides[-1] * n)
-    per_axis = strides[:0:-1]
+    # Windows that overlap: one strided slice a place in the window, side by side.
     positions = [(n - k) // s + 1 for n, k, s in zip(spatial, size, stride)]
-    sample = per_axis[0] * spatial[0]
-    return mx.as_strided(
-        x,
-        (batch, *positions, *size, channels),
-        (sample, *(p * s for p, s in zip(per_axis, stride)), *per_axis, 1),
-    )
+    slices = [
+        x[(slice(None), *(slice(o, o + (p - 1) * s + 1, s) for o, p, s in zip(offsets, positions, stride)))]
+        for offsets in product(*map(range, size))
+    ]
+    return mx.stack(slices, axis=rank + 1).reshape(batch, *positions, *size, channels)
 
 
 class _Pool(Module):
