@@ -45,6 +45,7 @@ check: build ## Formatting, lints, types and the mirror rule; changes nothing.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m mypy.stubtest oxmlx._core --allowlist tests/stubtest-allow.txt --ignore-unused-allowlist
+	OXMLX_PYTHON=$(BIN)/python cargo run --quiet -p xtask -- stubs --check
 	cargo run --quiet -p xtask -- mirror
 	@if command -v cargo-deny >/dev/null; then cargo deny check; else echo "cargo-deny is not installed: skipped"; fi
 
