@@ -14,6 +14,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod nn;
+pub mod optim;
+
 pub use oxmlx_core::{
     Array, Primitive, Spec, array, backend, ops, plan, primitive, read, runtime, transforms,
 };
@@ -21,6 +24,7 @@ pub use oxmlx_core::{binary_table, unary_table};
 pub use oxmlx_io as io;
 pub use oxmlx_types::*;
 
+pub use runtime::eval::{async_eval, eval};
 pub use transforms::{grad, value_and_grad};
 
 /// Makes the devices of this machine known. Calling it again does nothing.
