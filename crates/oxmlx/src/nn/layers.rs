@@ -266,8 +266,11 @@ impl Module for Dropout {
     }
 }
 
+/// What a [`Lambda`] calls.
+type Function = dyn Fn(&Array) -> Result<Array> + Send + Sync;
+
 /// A function as a layer without parameters.
-pub struct Lambda(Box<dyn Fn(&Array) -> Result<Array> + Send + Sync>);
+pub struct Lambda(Box<Function>);
 crate::params!(Lambda {});
 
 impl Module for Lambda {
