@@ -64,8 +64,14 @@ wheel: $(VENV)/.ready ## Build a release wheel into dist/.
 docs: ## Build the Rust documentation.
 	cargo doc --workspace --exclude oxmlx-python --no-deps
 
-rust-example: ## Run the Rust example: the same training, without Python.
-	cargo run --release -p oxmlx --example digits
+# The images come with scikit-learn; the training itself needs no Python.
+out/digits.npz: $(VENV)/.ready
+	mkdir -p out
+	$(BIN)/python -c "import numpy as np; from sklearn.datasets import load_digits; d = load_digits(); \
+		np.savez('$@', x=(d.images / 16).astype(np.float32), y=d.target.astype(np.int32))"
+
+rust-example: out/digits.npz ## Run the Rust example: the same training, without Python.
+	cargo run --release --example digits
 
 clean: ## Remove everything that was built.
 	cargo clean

@@ -108,7 +108,8 @@ SPECIAL = {
 # Parameters that are arrays wherever they stand.
 OPERANDS = {
     "a", "b", "c", "x", "y", "q", "v", "array", "condition", "vals", "values", "indices", "input", "weight",
-    "bias", "a_min", "a_max", "low", "high", "lower", "upper", "loc", "scale", "p", "logits", "freqs", "offset",
+    "bias", "a_min", "a_max", "low", "high", "lower", "upper", "loc", "scale", "p", "logits",
+    "freqs", "offset",
 }  # fmt: skip
 
 # Results, where they are no array: functions by type.
