@@ -1,0 +1,1 @@
+//! From arrays to a backend's calls.

@@ -1,0 +1,9 @@
+//! Tests of the engine without a device, as one binary: the planner on graphs made by hand and at random, and
+//! the way from arrays to a backend with a backend that only takes notes.
+
+mod binder;
+mod graphs;
+mod interpret;
+mod planner;
+mod random_plans;
+mod recorder;

@@ -1,0 +1,1 @@
+//! A backend that computes nothing and remembers what it was asked for.
