@@ -187,6 +187,8 @@ impl Fuser<'_> {
             return None;
         }
         let row_axes = match &n.op {
+            // What lies behind a view can have another rank than what the reduction reads.
+            Primitive::Reduce(..) if self.g.shape(n.inputs[0]) != self.g.shape(domain) => return None,
             Primitive::Reduce(_, axes) if u.row_axes == 0 || u.row_axes == axes.len() => axes.len(),
             Primitive::Reduce(..) => return None,
             _ => u.row_axes,
