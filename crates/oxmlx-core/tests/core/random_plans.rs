@@ -119,7 +119,7 @@ fn choices(most: usize) -> impl Strategy<Value = Vec<Choice>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(std::env::var("OXMLX_PLANS").ok().and_then(|n| n.parse().ok()).unwrap_or(400)) })]
 
     #[test]
     fn a_plan_does_what_its_graph_says(choices in choices(40)) {
