@@ -55,7 +55,7 @@ format: $(VENV)/.ready ## Format the Rust and the Python code in place.
 	$(BIN)/ruff format .
 
 bench: build ## Measure the engine against numpy (and official MLX, where it is installed).
-	cargo bench --workspace --exclude oxmlx-python
+	cargo bench -p oxmlx --bench engine
 	@if ls benches/*.py >/dev/null 2>&1; then for f in benches/*.py; do $(BIN)/python $$f; done; fi
 
 wheel: $(VENV)/.ready ## Build a release wheel into dist/.

@@ -1,3 +1,4 @@
 //! Tests of the crate as its users see it: one binary, a module a theme.
 
 mod engine;
+mod nn;
