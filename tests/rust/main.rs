@@ -2,3 +2,4 @@
 
 mod engine;
 mod nn;
+mod random_programs;

@@ -35,6 +35,21 @@ fn immediates_reach_the_parameter_block_without_a_new_plan() -> Result<()> {
 }
 
 #[test]
+fn a_broadcast_immediate_beside_an_arena_lies_in_the_parameter_block() -> Result<()> {
+    let session = Session::new();
+    let x = array(&[8, 8]);
+    // The product reads the immediate as a kernel's operand; the other operand is in the arena.
+    // Its own statement: what a nested call returns lives to the end of its statement and would be kept.
+    let y = ops::matmul(&ops::exp(&x)?, &ops::zeros(&[8, 8], Dtype::Float32)?)?;
+    one(&y)?;
+    let ran = session.only();
+    let operands = ran.plan.steps.last().unwrap().inputs();
+    assert_ne!(ran.values[operands[0] as usize].base, ran.block);
+    assert_eq!(ran.values[operands[1] as usize].base, ran.block);
+    Ok(())
+}
+
+#[test]
 fn an_immediate_of_another_type_is_another_plan() -> Result<()> {
     let session = Session::new();
     let x = array(&[8]);

@@ -15,6 +15,8 @@ use std::time::Duration;
 pub struct Ran {
     pub plan: Arc<Plan>,
     pub params: Vec<u64>,
+    /// Where the parameter block was.
+    pub block: Address,
     pub values: Vec<Bound>,
 }
 
@@ -76,7 +78,9 @@ impl Backend for Recorder {
         let plan = executable.as_any().downcast_ref::<Lowered>().unwrap().0.clone();
         let (fail, slow) = {
             let mut notes = self.0.lock();
-            notes.ran.push(Ran { plan, params: bindings.params.to_vec(), values: bindings.values.to_vec() });
+            let block = Address(bindings.params.as_ptr() as usize);
+            let (params, values) = (bindings.params.to_vec(), bindings.values.to_vec());
+            notes.ran.push(Ran { plan, params, block, values });
             (notes.fail, notes.slow)
         };
         if slow {
