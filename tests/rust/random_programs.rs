@@ -34,7 +34,7 @@ fn shapes(x: &Array, how: usize) -> Result<Array> {
 
 fn reduction(x: &Array, how: usize) -> Result<Array> {
     let axes = [Some(&[-1i64][..]), Some(&[0]), None, Some(&[-1])][how % 4];
-    let keep = how / 4 % 2 == 0;
+    let keep = (how / 4).is_multiple_of(2);
     match how / 8 % 8 {
         0 | 1 => ops::sum(x, axes, keep),
         2 => ops::max(x, axes, keep),
@@ -97,8 +97,11 @@ fn apply(values: &[Array], (what, a, b, how, _): Choice) -> Result<Array> {
     }
 }
 
-/// Every result's shape, type and bytes. With `at_once`, every operation is evaluated before the next.
-fn run(choices: &[Choice], at_once: bool) -> Result<Vec<(Vec<usize>, Dtype, Vec<u8>)>> {
+/// Shape, type and bytes of an array.
+type Contents = (Vec<usize>, Dtype, Vec<u8>);
+
+/// Every result. With `at_once`, every operation is evaluated before the next.
+fn run(choices: &[Choice], at_once: bool) -> Result<Vec<Contents>> {
     oxmlx::init();
     let mut values =
         vec![leaf(&[4, 6], 1)?, leaf(&[6], 2)?, leaf(&[4, 1], 3)?, leaf(&[2, 4, 6], 4)?, leaf(&[70, 9], 5)?];

@@ -1,7 +1,12 @@
 //! oxmlx: lazy arrays for machine learning with the API of MLX.
 //!
-//! This crate is what other programs depend on. It re-exports the engine and the file formats and registers
-//! the devices: call [`init`] (or any function of this crate's [`prelude`] types after it) once.
+//! This crate is what other programs depend on. It re-exports the engine and the file formats, registers the
+//! devices (call [`init`] before the first array; layers do it themselves) and adds what training needs:
+//! [`nn`] and [`optim`]. `examples/digits.rs` trains a classifier from beginning to end.
+//!
+//! Operations are lazy: they make nodes, and [`eval`] computes what is behind the arrays that it is given. An
+//! array that is still held then is a result, and its contents are kept; so nested calls are best bound to a
+//! name before they are evaluated, since temporaries live to the end of their statement.
 //!
 //! ```
 //! use oxmlx::{ops, Array, Dtype};
