@@ -341,6 +341,22 @@ fn kernels_between_do_not_close_a_circle() {
 }
 
 #[test]
+fn a_group_that_grew_late_is_seen_behind_a_kernel() {
+    // The kernel ends before `b` begins, but what it reads grows to need `b`: `b` may not need the kernel.
+    let mut g = Graphs::new();
+    let (x, y) = (g.leaf(&[4, 1]), g.leaf(&[12, 2]));
+    let a = g.unary(UnaryOp::Negative, x);
+    let kernel = g.reduce(ReduceOp::Max, a, &[0]);
+    let b = g.unary(UnaryOp::Negative, y);
+    let top = g.reduce(ReduceOp::Max, b, &[0, 1]);
+    let late = g.add(top, a);
+    let both = g.add(b, kernel);
+    g.keep(late);
+    g.keep(both);
+    planned(&g);
+}
+
+#[test]
 fn groups_are_bounded() {
     let mut g = Graphs::new();
     let mut x = g.leaf(&[8]);
