@@ -45,6 +45,7 @@ check: build ## Formatting, lints, types and the mirror rule; changes nothing.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m mypy.stubtest oxmlx._core --allowlist tests/stubtest-allow.txt --ignore-unused-allowlist
+	OXMLX_PYTHON=$(BIN)/python cargo run --quiet -p xtask -- stubs --check
 	cargo run --quiet -p xtask -- mirror
 	@if command -v cargo-deny >/dev/null; then cargo deny check; else echo "cargo-deny is not installed: skipped"; fi
 
@@ -54,7 +55,7 @@ format: $(VENV)/.ready ## Format the Rust and the Python code in place.
 	$(BIN)/ruff format .
 
 bench: build ## Measure the engine against numpy (and official MLX, where it is installed).
-	cargo bench --workspace --exclude oxmlx-python
+	cargo bench -p oxmlx --bench engine
 	@if ls benches/*.py >/dev/null 2>&1; then for f in benches/*.py; do $(BIN)/python $$f; done; fi
 
 wheel: $(VENV)/.ready ## Build a release wheel into dist/.
@@ -63,8 +64,14 @@ wheel: $(VENV)/.ready ## Build a release wheel into dist/.
 docs: ## Build the Rust documentation.
 	cargo doc --workspace --exclude oxmlx-python --no-deps
 
-rust-example: ## Run the Rust example: the same training, without Python.
-	cargo run --release -p oxmlx --example digits
+# The images come with scikit-learn; the training itself needs no Python.
+out/digits.npz: $(VENV)/.ready
+	mkdir -p out
+	$(BIN)/python -c "import numpy as np; from sklearn.datasets import load_digits; d = load_digits(); \
+		np.savez('$@', x=(d.images / 16).astype(np.float32), y=d.target.astype(np.int32))"
+
+rust-example: out/digits.npz ## Run the Rust example: the same training, without Python.
+	cargo run --release --example digits
 
 clean: ## Remove everything that was built.
 	cargo clean

@@ -36,7 +36,7 @@ fn elementwise_chain_and_broadcast() -> Result<()> {
 #[test]
 fn softmax_in_one_kernel() -> Result<()> {
     let x = ramp(&[4, 7]);
-    oxmlx::runtime::eval::eval(&[x.clone()])?;
+    oxmlx::runtime::eval::eval(std::slice::from_ref(&x))?;
     let y = ops::softmax(&x, Some(&[-1]))?;
     let sums = ops::sum(&y, Some(&[1]), false)?;
     close(&sums, &[1.0; 4]);
@@ -116,7 +116,8 @@ fn vmap_is_a_loop() -> Result<()> {
     let f = |a: &[Array]| -> Result<Vec<Array>> {
         Ok(vec![ops::softmax(&ops::matmul(&ops::tanh(&a[0])?, &w)?, Some(&[-1]))?])
     };
-    let batch = transforms::vmap(&mut |a| f(a), &[x.clone()], &[Some(0)], &mut |n| Ok(vec![Some(0); n]))?;
+    let batch =
+        transforms::vmap(&mut |a| f(a), std::slice::from_ref(&x), &[Some(0)], &mut |n| Ok(vec![Some(0); n]))?;
     let mut rows = Vec::new();
     for i in 0..3 {
         let row = ops::squeeze(&ops::slice(&x, &[i, 0], &[i + 1, 5], &[1, 1])?, Some(&[0]))?;

@@ -1,7 +1,12 @@
 //! oxmlx: lazy arrays for machine learning with the API of MLX.
 //!
-//! This crate is what other programs depend on. It re-exports the engine and the file formats and registers
-//! the devices: call [`init`] (or any function of this crate's [`prelude`] types after it) once.
+//! This crate is what other programs depend on. It re-exports the engine and the file formats, registers the
+//! devices (call [`init`] before the first array; layers do it themselves) and adds what training needs:
+//! [`nn`] and [`optim`]. `examples/digits.rs` trains a classifier from beginning to end.
+//!
+//! Operations are lazy: they make nodes, and [`eval`] computes what is behind the arrays that it is given. An
+//! array that is still held then is a result, and its contents are kept; so nested calls are best bound to a
+//! name before they are evaluated, since temporaries live to the end of their statement.
 //!
 //! ```
 //! use oxmlx::{ops, Array, Dtype};
@@ -14,6 +19,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod nn;
+pub mod optim;
+
 pub use oxmlx_core::{
     Array, Primitive, Spec, array, backend, ops, plan, primitive, read, runtime, transforms,
 };
@@ -21,6 +29,7 @@ pub use oxmlx_core::{binary_table, unary_table};
 pub use oxmlx_io as io;
 pub use oxmlx_types::*;
 
+pub use runtime::eval::{async_eval, eval};
 pub use transforms::{grad, value_and_grad};
 
 /// Makes the devices of this machine known. Calling it again does nothing.

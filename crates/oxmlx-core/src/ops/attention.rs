@@ -91,7 +91,7 @@ pub fn rope(
         return refuse("Input must have at least 3 dimensions.");
     }
     let (length, width) = (x.shape()[x.ndim() - 2], x.shape()[x.ndim() - 1]);
-    if dims == 0 || dims % 2 != 0 || dims > width {
+    if dims == 0 || !dims.is_multiple_of(2) || dims > width {
         return refuse("The number of dimensions must be even, positive and not above the last axis.");
     }
     let half = dims / 2;

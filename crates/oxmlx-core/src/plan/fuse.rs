@@ -25,6 +25,10 @@ pub(super) struct Unit {
     pub row_axes: usize,
     /// Units whose results this one reads.
     pub preds: Vec<u32>,
+    /// Units that read this one's results.
+    readers: Vec<u32>,
+    /// The last node in this unit or in any that it needs.
+    latest: u32,
     merged_into: Option<u32>,
 }
 
@@ -112,8 +116,7 @@ impl Fuser<'_> {
     fn alone(&mut self, node: usize) {
         let id = self.units.len() as u32;
         let preds = self.preds_of(node, id);
-        self.units.push(Unit { members: vec![node as u32], preds, ..Unit::default() });
-        self.unit_of[node] = Some(id);
+        self.add(Unit { members: vec![node as u32], preds, ..Unit::default() });
     }
 
     fn preds_of(&self, node: usize, own: u32) -> Vec<u32> {
@@ -140,11 +143,13 @@ impl Fuser<'_> {
         u.members.push(node as u32);
         u.row_axes = row_axes;
         for p in preds {
-            if !u.preds.contains(&p) {
-                u.preds.push(p);
+            if !self.units[unit as usize].preds.contains(&p) {
+                self.units[unit as usize].preds.push(p);
+                self.units[p as usize].readers.push(unit);
             }
         }
         self.unit_of[node] = Some(unit);
+        self.touch(unit, node as u32);
         for other in candidates {
             let other = self.current(other);
             if other != unit && self.may_merge(unit, other, node) {
@@ -161,14 +166,37 @@ impl Fuser<'_> {
             _ => (n.out, 0),
         };
         let preds = self.preds_of(node, id);
-        self.units.push(Unit {
+        self.add(Unit {
             members: vec![node as u32],
             domain: Some(domain),
             row_axes,
             preds,
-            merged_into: None,
+            ..Unit::default()
         });
-        self.unit_of[node] = Some(id);
+    }
+
+    /// A new unit, of one node.
+    fn add(&mut self, mut unit: Unit) {
+        let id = self.units.len() as u32;
+        unit.latest = unit.members[0];
+        self.unit_of[unit.members[0] as usize] = Some(id);
+        for &p in &unit.preds {
+            self.units[p as usize].readers.push(id);
+        }
+        self.units.push(unit);
+    }
+
+    /// Records that a unit, and so all that need it, now needs `node`, the last one so far.
+    fn touch(&mut self, unit: u32, node: u32) {
+        self.units[unit as usize].latest = node;
+        let mut stack = self.units[unit as usize].readers.clone();
+        while let Some(r) = stack.pop() {
+            let r = self.current(r) as usize;
+            if self.units[r].latest < node {
+                self.units[r].latest = node;
+                stack.extend_from_slice(&self.units[r].readers);
+            }
+        }
     }
 
     fn current(&self, mut unit: u32) -> u32 {
@@ -187,6 +215,8 @@ impl Fuser<'_> {
             return None;
         }
         let row_axes = match &n.op {
+            // What lies behind a view can have another rank than what the reduction reads.
+            Primitive::Reduce(..) if self.g.shape(n.inputs[0]) != self.g.shape(domain) => return None,
             Primitive::Reduce(_, axes) if u.row_axes == 0 || u.row_axes == axes.len() => axes.len(),
             Primitive::Reduce(..) => return None,
             _ => u.row_axes,
@@ -194,11 +224,10 @@ impl Fuser<'_> {
         if !self.reads_registers(node, unit, domain, row_axes) {
             return None;
         }
-        let first = u.members[0];
         let circle = self
             .operands(node)
             .filter_map(|v| self.unit_of_value(v))
-            .any(|p| p != unit && self.reaches(p, unit, first, None));
+            .any(|p| p != unit && self.reaches(p, unit, None));
         (!circle).then_some(row_axes)
     }
 
@@ -231,9 +260,11 @@ impl Fuser<'_> {
         form_in(self.g, self.s, self.roles, v, domain, row_axes)
     }
 
-    /// Whether a unit reads, directly or through others, what `target` computes. Units that end before
-    /// `first` (the target's first node) can't.
-    fn reaches(&self, from: u32, target: u32, first: u32, without: Option<u32>) -> bool {
+    /// Whether a unit reads, directly or through others, what `target` computes. Units that need no node as
+    /// late as the target's latest can't; where their own nodes end says nothing, since what they read may
+    /// have grown since.
+    fn reaches(&self, from: u32, target: u32, without: Option<u32>) -> bool {
+        let latest = self.units[target as usize].latest;
         let mut stack: SmallVec<[u32; 16]> = smallvec::smallvec![from];
         let mut seen: SmallVec<[u32; 16]> = SmallVec::new();
         while let Some(u) = stack.pop() {
@@ -242,7 +273,7 @@ impl Fuser<'_> {
                 return true;
             }
             let unit = &self.units[u as usize];
-            if Some(u) == without || seen.contains(&u) || unit.members.last().is_some_and(|&m| m < first) {
+            if Some(u) == without || seen.contains(&u) || unit.latest < latest {
                 continue;
             }
             seen.push(u);
@@ -272,11 +303,10 @@ impl Fuser<'_> {
         let all_read = |from: &Unit, to: u32| {
             from.members.iter().all(|&m| self.reads_registers(m as usize, to, da, row_axes))
         };
-        let first = x.members[0].min(y.members[0]);
         let indirect = |from: &Unit, own: u32, to: u32| {
             from.preds.iter().any(|&p| {
                 let p = self.current(p);
-                p != to && p != own && self.reaches(p, to, first, Some(own))
+                p != to && p != own && self.reaches(p, to, Some(own))
             })
         };
         all_read(x, b) && all_read(y, a) && !indirect(x, a, b) && !indirect(y, b, a)
@@ -292,6 +322,7 @@ impl Fuser<'_> {
         unit.members.extend(other.members);
         unit.members.sort_unstable();
         unit.row_axes = unit.row_axes.max(other.row_axes);
+        unit.readers.extend(other.readers);
         unit.preds.extend(other.preds);
         let mut preds: Vec<u32> =
             std::mem::take(&mut unit.preds).into_iter().map(|p| self.current(p)).collect();
@@ -299,6 +330,9 @@ impl Fuser<'_> {
         preds.dedup();
         preds.retain(|&p| p != a);
         self.units[a as usize].preds = preds;
+        // What needed the one now needs the other, too.
+        let latest = self.units[a as usize].latest.max(other.latest);
+        self.touch(a, latest);
         a
     }
 }

@@ -1,7 +1,8 @@
 //! First pass: which values are other values in disguise, and which nodes nobody needs.
 //!
-//! Removed are identities, casts, reshapes, broadcasts and transposes that change nothing, and applications
-//! that stand twice. Two nodes with run-time words are never merged: equal words today may differ tomorrow.
+//! Removed are identities, casts, reductions, reshapes, broadcasts and transposes that change nothing, and
+//! applications that stand twice. Two nodes with run-time words are never merged: equal words today may differ
+//! tomorrow.
 
 use super::{Def, Graph, ONE, ValueId};
 use crate::primitive::{Primitive, View};
@@ -47,6 +48,11 @@ fn disguised(g: &Graph, i: usize) -> Option<ValueId> {
         Primitive::View(View::Identity { .. }) => true,
         Primitive::View(View::Broadcast | View::Reshape) => unchanged,
         Primitive::View(View::Transpose(axes)) => axes.iter().enumerate().all(|(i, &a)| i == a as usize),
+        // Along axes of length 1 only. Groups rely on it: with rows of one element, what has one element a row
+        // would look as large as the domain.
+        Primitive::Reduce(..) => {
+            unchanged && g.values[input as usize].dtype == g.values[node.out as usize].dtype
+        }
         Primitive::Cast => g.values[input as usize].dtype == g.values[node.out as usize].dtype,
         _ => false,
     };

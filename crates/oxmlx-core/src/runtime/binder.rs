@@ -142,13 +142,15 @@ fn own_buffers(program: &Program, plan: &Plan, b: &mut Binding) -> Result<Vec<Bu
         let mut given: Vec<ValueId> = Vec::new();
         for &(leaf, out) in &plan.aliases {
             let Home::Owned(k) = plan.homes[out as usize] else { continue };
-            if taken[k as usize].is_none() && !given.contains(&leaf) && program.may_donate(leaf, out) {
-                if let Source::Leaf { stored, .. } = &program.defs[leaf as usize] {
-                    taken[k as usize] = Some(stored.buffer.clone());
-                    given.push(leaf);
-                    b.donated = true;
-                    stats::DONATIONS.add(1);
-                }
+            if taken[k as usize].is_none()
+                && !given.contains(&leaf)
+                && program.may_donate(leaf, out)
+                && let Source::Leaf { stored, .. } = &program.defs[leaf as usize]
+            {
+                taken[k as usize] = Some(stored.buffer.clone());
+                given.push(leaf);
+                b.donated = true;
+                stats::DONATIONS.add(1);
             }
         }
     }

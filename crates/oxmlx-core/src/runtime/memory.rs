@@ -254,7 +254,7 @@ mod tests {
     fn size_classes_waste_little_and_never_shrink() {
         for bytes in (0..5000).chain([1 << 20, (1 << 20) + 1, 3_000_000_000]) {
             let c = size_class(bytes);
-            assert!(c >= bytes && c % 64 == 0, "{bytes} {c}");
+            assert!(c >= bytes && c.is_multiple_of(64), "{bytes} {c}");
             assert!(bytes <= 1024 || c - bytes <= bytes / 4, "{bytes} {c}");
             assert_eq!(size_class(c), c);
         }

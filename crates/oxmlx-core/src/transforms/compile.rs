@@ -132,7 +132,7 @@ impl App<'_> {
             let changed: Vec<usize> = (0..target.len()).filter(|&i| target[i] != 1).collect();
             let fits = |i: usize| {
                 let rest: usize = (0..target.len()).filter(|&j| j != i).map(|j| target[j] as usize).product();
-                rest > 0 && input.size() % rest == 0
+                rest > 0 && input.size().is_multiple_of(rest)
             };
             if let Some(&i) = changed.iter().find(|&&i| fits(i)) {
                 target[i] = -1;

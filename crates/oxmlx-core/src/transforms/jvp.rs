@@ -38,7 +38,7 @@ pub fn jvp(
         let node = &entry.out.node;
         let app = App { op: &node.op, params: &node.params, inputs: &entry.inputs, out: &entry.out };
         if let Some(t) = rules::jvp(&app, &of)? {
-            changes.insert((address(&node), entry.out.index), t);
+            changes.insert((address(node), entry.out.index), t);
         }
     }
     let moved = outputs

@@ -45,7 +45,7 @@ pub fn vmap(
         } else {
             app.reapply(inputs.into_iter().map(|b| b.array).collect())
         };
-        known.insert((address(&node), entry.out.index), Batched { array, batched });
+        known.insert((address(node), entry.out.index), Batched { array, batched });
     }
     let places = out_axes(outputs.len())?;
     if places.len() != outputs.len() {
