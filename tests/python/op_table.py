@@ -165,7 +165,6 @@ UNARY = [
     _float_op("log2", np.log2, _POSITIVE, tolerance=2),
     Op("logical_not", np.logical_not, dtypes=ALL, out="bool", differentiable=False),
     Op("negative", np.negative, dtypes=FLOATS + INTS),
-    _float_op("radians", np.radians),
     Op("real", np.real, dtypes=("complex64",), out="float32", differentiable=False),
     _float_op("reciprocal", np.reciprocal, _POSITIVE),
     Op("round", np.round, dtypes=FLOATS, differentiable=False),

@@ -66,6 +66,7 @@ REDUCE = [
     ),
 ]
 
+
 def _shape(name, call, ref, *shapes, dtypes=ALL, **kwargs):
     return _row(name, call, ref, *shapes, dtypes=dtypes, **kwargs)
 

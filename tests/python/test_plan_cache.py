@@ -123,3 +123,42 @@ def test_an_unchanged_program_is_replayed_to_the_same_bits():
         return np.array(mx.logsumexp(mx.sin(x) * 3.0)).tobytes()
 
     assert len({run() for _ in range(5)}) == 1
+
+
+def test_a_state_that_changes_with_a_schedule():
+    """x = f(x) with a learning rate that is another number each step."""
+    box = [mx.ones((32,))]
+
+    def run(rate):
+        box[0] = box[0] - rate * mx.sin(box[0])
+        mx.eval(box[0])
+
+    for i in range(3):
+        run(0.1 / (i + 1))
+    for i in range(5):
+        assert counted(run, 0.1 / (i + 4))["plans"] == 0
+
+
+def test_a_length_that_grows_is_planned_a_bounded_number_of_times():
+    cache = [mx.zeros((1, 8))]
+
+    def run():
+        cache[0] = mx.concatenate([cache[0], mx.ones((1, 8))], axis=0)
+        mx.eval(mx.softmax(mx.tanh(cache[0]) @ mx.ones((8, 3)), axis=0).sum(), cache[0])
+
+    gained = {"plans": 0, "sizings": 0}
+    for _ in range(200):
+        for name, value in counted(run).items():
+            if name in gained:
+                gained[name] += value
+    # Lengths that coincide with another (1, 3 and 8 here) have plans of their own.
+    assert gained["plans"] <= 6
+    assert gained["sizings"] <= 40
+
+
+def test_an_interior_that_is_read_later_is_not_computed_twice():
+    x = mx.random.normal((50,))
+    mx.eval(x)
+    h = mx.exp(x)
+    assert counted(lambda: mx.eval(h.sum()))["programs"] == 1
+    assert counted(lambda: h.tolist())["programs"] == 0

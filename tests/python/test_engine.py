@@ -1,0 +1,211 @@
+"""What the engine promises as a whole: deep graphs, memory that does not grow, threads, forks, interrupts, and
+the same bits however a program is run.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import oxmlx.core as mx
+import oxmlx.nn as nn
+import oxmlx.optimizers as optim
+import pytest
+from conftest import IS_OFFICIAL_MLX
+from oxmlx import debug
+
+pytestmark = pytest.mark.skipif(IS_OFFICIAL_MLX, reason="about this engine")
+
+HERE = Path(__file__).parent
+NODES = 1_000_000
+
+
+def python(code, **env):
+    """Run a program in a process of its own; its output."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, env={**os.environ, **env}
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def long_chain(x, y):
+    for _ in range(NODES):
+        x = x + y
+    return x
+
+
+def test_a_million_nodes_are_evaluated_in_a_few_plans():
+    x, y = mx.zeros((4,)), mx.ones((4,))
+    mx.eval(x, y)
+    z = long_chain(x, y)
+    before = debug.cache_stats()
+    assert z.tolist() == [NODES] * 4
+    after = debug.cache_stats()
+    assert after["program_nodes"] - before["program_nodes"] == NODES
+    assert after["plans"] - before["plans"] <= 4
+
+
+def test_a_million_nodes_are_differentiated_and_dropped():
+    y = mx.full((4,), 1e-7)
+    grad = mx.grad(lambda x: long_chain(x, y).sum())(mx.zeros((4,)))
+    assert grad.tolist() == [1] * 4
+    dropped = long_chain(mx.zeros((4,)), y)
+    del dropped
+
+
+def test_ten_thousand_steps_grow_nothing():
+    """Only parameters and loss are evaluated; every tenth loss is kept."""
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Dropout(0.1), nn.Linear(8, 4))
+    optimizer = optim.Adam(1e-3)
+    loss_and_grad = nn.value_and_grad(
+        model, lambda m, x, y: nn.losses.cross_entropy(m(x), y, reduction="mean")
+    )
+    x, y = mx.random.normal((4, 8)), mx.array([0, 1, 2, 3])
+    kept, seen = [], []
+    for i in range(10_001):
+        loss, grads = loss_and_grad(model, x, y)
+        optimizer.update(model, grads)
+        if i % 10 == 0:
+            kept.append(loss)
+        mx.eval(model.parameters(), loss)
+        if i % 5000 == 0:
+            held = 64 * len(kept)  # the smallest block that an allocation takes
+            rss = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            seen.append((mx.get_active_memory() - held, debug.cache_stats()["plan_bytes"], rss))
+    assert seen[2][0] <= seen[1][0]
+    assert seen[2][1] == seen[1][1]
+    assert seen[2][2] - seen[1][2] < 16 << 20
+
+
+def test_a_fused_chain_needs_no_memory_but_its_output():
+    n = 1 << 28  # 1 GiB of float32
+    x, y = mx.ones((n,)), mx.full((n,), 0.5)
+    mx.eval(x, y)
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    z = x
+    for _ in range(8):
+        z = mx.tanh(z * y) + x
+    mx.eval(z)
+    assert mx.get_peak_memory() - before - z.nbytes <= 64 << 20
+
+
+def test_absurd_allocations_are_errors_and_the_process_goes_on():
+    for shape in ((1 << 44,), (1 << 31, 1 << 31)):
+        with pytest.raises(MemoryError):
+            mx.eval(mx.ones(shape) + 1)
+    assert (mx.ones((3,)) + 1).tolist() == [2, 2, 2]
+
+
+def test_threads_share_and_do_not_share_graphs():
+    a = mx.random.normal((128, 128))
+    shared = mx.tanh(a @ a)
+    results = {}
+
+    def work(i):
+        own = (mx.full((64,), float(i)) * 2).sum().item()
+        results[i] = (own, shared.sum().item())
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert [results[i][0] for i in range(8)] == [128.0 * i for i in range(8)]
+    assert len({r[1] for r in results.values()}) == 1
+
+
+def test_a_forked_child_computes():
+    code = (
+        "import os, oxmlx.core as mx\n"
+        "x = mx.random.normal((512, 512)); mx.eval(x @ x)\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    ok = mx.isfinite((x @ x).sum()).item()\n"
+        "    os._exit(0 if ok else 1)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), (x @ x).sum().item() != 0)"
+    )
+    assert python(code) == "0 True\n"
+
+
+def test_an_interrupt_ends_a_long_eval_and_nothing_else():
+    code = (
+        "import os, signal, threading, time, oxmlx.core as mx\n"
+        "x = mx.random.normal((2000, 2000)); mx.eval(x)\n"
+        "z = x\n"
+        "for _ in range(2000): z = (z @ x) * 1e-3\n"
+        "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+        "try:\n"
+        "    mx.eval(z); print('finished')\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted', mx.isfinite(x[0, 0]).item(), (x @ x).shape)"
+    )
+    assert python(code) == "interrupted True (2000, 2000)\n"
+
+
+def test_a_failed_eval_leaves_everything_as_it_was():
+    x = mx.arange(4.0)
+    bad = x[mx.array([7])] + 1
+    for _ in range(2):
+        with pytest.raises(IndexError):
+            mx.eval(bad)
+    assert x.tolist() == [0, 1, 2, 3]
+
+
+BITS = """
+import sys; sys.path.insert(0, {here!r})
+import hashlib, numpy as np, oxmlx.core as mx, oxmlx.nn as nn, oxmlx.optimizers as optim
+from op_table import ELEMENTWISE, inputs
+from op_table_structured import STRUCTURED
+from oxmlx.utils import tree_flatten
+digest = {{}}
+def note(name, *arrays):
+    h = hashlib.sha256()
+    for a in arrays:
+        h.update(np.array(a.astype(mx.float32) if a.dtype == mx.bfloat16 else a).tobytes())
+    digest[name] = h.hexdigest()[:12]
+for op in ELEMENTWISE + STRUCTURED:
+    for dtype in op.dtypes:
+        arrays, _ = inputs(op, dtype, op.shapes or ((3, 5),) * op.arity)
+        out = op(*arrays)
+        note(f"{{op}}-{{dtype}}", *(out if isinstance(out, (list, tuple)) else [out]))
+mx.random.seed(3)
+model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Dropout(0.2), nn.Linear(16, 4))
+optimizer = optim.AdamW(1e-2)
+step = nn.value_and_grad(model, lambda m, x, y: nn.losses.cross_entropy(m(x), y, reduction="mean"))
+x, y = mx.random.normal((16, 8)), mx.random.randint(0, 4, (16,))
+for _ in range(10):
+    loss, grads = step(model, x, y)
+    grads, norm = optim.clip_grad_norm(grads, 1.0)
+    optimizer.update(model, grads)
+    mx.eval(model.state, optimizer.state)
+note("training", loss, norm, *[p for _, p in tree_flatten(model.parameters())])
+print(sorted(digest.items()))
+"""
+
+
+def test_eager_and_fused_give_the_same_bits():
+    """Every row of the op table, and ten training steps, op by op and fused."""
+    code = BITS.format(here=str(HERE))
+    fused, eager = eval(python(code)), eval(python(code, OXMLX_EAGER="1"))
+    assert len(fused) > 200
+    assert [a for a, b in zip(fused, eager) if a != b] == []
+
+
+def test_nans_are_named_where_they_are_made():
+    code = (
+        "import oxmlx.core as mx\n"
+        "try:\n"
+        "    mx.eval(mx.log(mx.array([1.0, -1.0])) + 1)\n"
+        "except RuntimeError as e:\n"
+        "    print(str(e).split()[0])"
+    )
+    assert python(code, OXMLX_CHECK_NANS="1") == "[log]\n"
+
+
+def test_plans_are_dumped_as_text(tmp_path):
+    python("import oxmlx.core as mx; mx.eval(mx.exp(mx.ones((3,))) * 2)", OXMLX_DUMP_PLAN=str(tmp_path))
+    (plan,) = tmp_path.glob("plan-*.txt")
+    assert "Exp" in plan.read_text()
