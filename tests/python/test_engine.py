@@ -1,5 +1,5 @@
-"""What the engine promises as a whole: deep graphs, memory that does not grow, threads, forks, interrupts, and
-the same bits however a program is run.
+"""What the engine promises as a whole: deep graphs, memory that does not grow, threads, forks, interrupts, the
+same bits however a program is run.
 """
 
 import os
