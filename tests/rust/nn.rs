@@ -1,6 +1,6 @@
 //! The Rust face of training: layers, optimisers and files against formulas written out.
 
-use oxmlx::nn::{self, Conv2d, Dropout, Embedding, LayerNorm, Linear, Module, Params, Reduction, Sequential};
+use oxmlx::nn::{self, Conv2d, Dropout, Embedding, LayerNorm, Linear, Module, Params, Sequential};
 use oxmlx::optim::{Adam, AdamW, Optimizer, Sgd, clip_grad_norm, schedule};
 use oxmlx::{Array, Dtype, Result, ops};
 
