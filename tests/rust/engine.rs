@@ -1,6 +1,6 @@
 //! From arrays to results: laziness, fusion, kept interiors, transforms.
 
-use oxmlx::{Array, Dtype, Result, ops, runtime::stats, transforms};
+use oxmlx::{Array, Dtype, Result, ops, transforms};
 
 fn f32s(values: &[f32], shape: &[usize]) -> Array {
     oxmlx::init();
@@ -84,19 +84,6 @@ fn gradients_of_a_small_network() -> Result<()> {
 }
 
 #[test]
-fn a_kept_interior_is_computed_once() -> Result<()> {
-    let x = ramp(&[64]);
-    let h = ops::exp(&x)?;
-    let y = ops::sum(&h, None, false)?;
-    y.item()?;
-    assert!(h.is_evaluated());
-    let before = stats::KERNELS.get();
-    h.to_f64_vec()?;
-    assert_eq!(stats::KERNELS.get(), before);
-    Ok(())
-}
-
-#[test]
 fn slices_views_and_assignment() -> Result<()> {
     let x = ramp(&[4, 6]);
     let v = x.to_f64_vec()?;
@@ -124,30 +111,6 @@ fn vmap_is_a_loop() -> Result<()> {
         rows.extend(f(&[row])?[0].to_f64_vec()?);
     }
     close(&batch[0], &rows);
-    Ok(())
-}
-
-#[test]
-fn a_long_chain_neither_overflows_nor_replans() -> Result<()> {
-    let mut x = ramp(&[8]);
-    let one = f32s(&[1e-6; 8], &[8]);
-    for _ in 0..50_000 {
-        x = ops::add(&x, &one)?;
-    }
-    let before = stats::PLANS.get();
-    x.to_f64_vec()?;
-    assert!(stats::PLANS.get() - before <= 3);
-    Ok(())
-}
-
-#[test]
-fn counters_that_nobody_evaluates_fold() -> Result<()> {
-    oxmlx::init();
-    let mut step = Array::from_f64(0.0, Dtype::Float32);
-    for _ in 0..10 {
-        step = ops::add(&step, &ops::weak(1.0, Dtype::Float32))?;
-    }
-    assert_eq!(step.known_scalar().map(|s| s.to_f64()), Some(10.0));
     Ok(())
 }
 

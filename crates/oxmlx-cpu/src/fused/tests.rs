@@ -135,7 +135,7 @@ fn random_group(rng: &mut Rng, row_axes: u8) -> Group {
     for (k, o) in outputs.iter_mut().enumerate() {
         o.value = (inputs + k + 1) as u32;
     }
-    let inputs = (0..inputs).map(|i| GroupInput { value: i as u32 + 1 }).collect();
+    let inputs = (0..inputs).map(|i| GroupInput { value: i as u32 + 1, squeezed: false }).collect();
     Group { domain: 0, row_axes, regs, inputs, instrs, outputs, respreads: true }
 }
 
@@ -209,7 +209,7 @@ fn one_by_one(group: &Group, values: &[Val], shape: &[usize]) -> Vec<Val> {
             domain: 0,
             row_axes: group.row_axes,
             regs: srcs.iter().map(|&r| group.regs[r as usize]).chain([info]).collect(),
-            inputs: (0..srcs.len()).map(|i| GroupInput { value: i as u32 + 1 }).collect(),
+            inputs: (0..srcs.len()).map(|i| GroupInput { value: i as u32 + 1, squeezed: false }).collect(),
             instrs: vec![],
             outputs: vec![GroupOutput { reg: srcs.len() as u16, value: srcs.len() as u32 + 1 }],
             respreads: false,
@@ -322,7 +322,7 @@ fn softmax_group() -> Group {
         domain: 0,
         row_axes: 1,
         regs,
-        inputs: vec![GroupInput { value: 0 }],
+        inputs: vec![GroupInput { value: 0, squeezed: false }],
         instrs: vec![
             Instr::Reduce { op: ReduceOp::Max, src: 0, dst: 1 },
             Instr::Binary { op: BinaryOp::Subtract, a: 0, b: 1, dst: 2 },
@@ -400,7 +400,7 @@ fn pointwise(n_in: usize, instrs: Vec<Instr>, ones: usize) -> Group {
         domain: 0,
         row_axes: 0,
         regs,
-        inputs: (0..n_in).map(|i| GroupInput { value: i as u32 }).collect(),
+        inputs: (0..n_in).map(|i| GroupInput { value: i as u32, squeezed: false }).collect(),
         instrs,
         outputs: vec![GroupOutput { reg: n as u16 - 1, value: n_in as u32 }],
         respreads: false,
