@@ -86,6 +86,8 @@ __all__ = [
     "degrees",
     "device_count",
     "device_info",
+    "diag",
+    "diagonal",
     "disable_compile",
     "divide",
     "divmod",
@@ -189,6 +191,7 @@ __all__ = [
     "reshape",
     "result_type",
     "right_shift",
+    "roll",
     "round",
     "round",
     "rsqrt",
@@ -239,6 +242,7 @@ __all__ = [
     "unsignedinteger",
     "value_and_grad",
     "var",
+    "view",
     "vjp",
     "vmap",
     "where",
@@ -470,6 +474,10 @@ class array:
         """Complex conjugate of each element; same shape. See `conjugate`."""
     def cos(self, *, stream: _Stream = ...) -> array:
         """Cosine of each element; same shape. See `cos`."""
+    def diag(self, k: int = 0, *, stream: _Stream = ...) -> array:
+        """A matrix with this vector as its diagonal, or this matrix's diagonal. See `diag`."""
+    def diagonal(self, offset: _ArrayLike | None = 0, axis1: int = 0, axis2: int = 1, *, stream: _Stream = ...) -> array:
+        """The k-th diagonals of the planes of two axes. See `diagonal`."""
     @property
     def dtype(self) -> Dtype:
         """Type of the elements."""
@@ -553,6 +561,8 @@ class array:
         """The axes in another order, reversed without one. IndexError for a bad axis."""
     def var(self, axis: _Axes = ..., keepdims: bool = False, ddof: int = 0, *, correction: int | None = None, stream: _Stream = ...) -> array:
         """The variance along some axes or all, with `ddof` (or `correction`) taken from the count."""
+    def view(self, dtype: Dtype | None, *, stream: _Stream = ...) -> array:
+        """The same bytes as elements of another dtype. See `view`."""
 
 @final
 class finfo:
@@ -785,6 +795,12 @@ def device_count(type: Any) -> int:
 
 def device_info(device: Any = None) -> dict[str, Any]:
     """Facts about a device."""
+
+def diag(a: _ArrayLike | None, /, k: int = 0, *, stream: _Stream = None) -> array:
+    """A matrix with a vector as its k-th diagonal, or the k-th diagonal of a matrix."""
+
+def diagonal(a: _ArrayLike | None, /, offset: _ArrayLike | None = 0, axis1: int = 0, axis2: int = 1, *, stream: _Stream = None) -> array:
+    """The k-th diagonals of the planes of two axes, as the last axis."""
 
 def disable_compile() -> None:
     """Makes compiled functions call their originals."""
@@ -1024,6 +1040,9 @@ def result_type(*arrays_and_dtypes: Any) -> Dtype:
 def right_shift(a: _ArrayLike | None, b: _ArrayLike | None, /, *, stream: _Stream = None) -> array:
     """a / 2^b, sign-extending; the shift is taken modulo the type's width."""
 
+def roll(a: _ArrayLike | None, /, shift: Any, axis: _Axes = ..., *, stream: _Stream = None) -> array:
+    """Elements moved along axes, or in the flattened array; what leaves at one end enters at the other."""
+
 def round(a: _ArrayLike | None, /, decimals: int = 0, *, stream: _Stream = None) -> array:
     """Rounds to `decimals` places, halves to even."""
 
@@ -1157,6 +1176,9 @@ def value_and_grad(fun: Callable[..., Any], argnums: Any = None, argnames: Any =
 
 def var(a: _ArrayLike | None, /, axis: _Axes = ..., keepdims: bool = False, ddof: int = 0, *, stream: _Stream = None) -> array:
     """Variance over axes: squared distances from the mean, over n - ddof."""
+
+def view(a: _ArrayLike | None, /, dtype: Dtype | None, *, stream: _Stream = None) -> array:
+    """The same bytes as elements of another dtype; another element size scales the last axis."""
 
 def vjp(fun: Callable[..., Any], primals: Any, cotangents: Any) -> tuple[list[array], list[array]]:
     """Results of `fun` at `primals`, and cotangents of the primals for `cotangents` of the results."""
