@@ -182,6 +182,7 @@ __all__ = [
     "printoptions",
     "prod",
     "put_along_axis",
+    "radians",
     "random",
     "real",
     "reciprocal",
@@ -1015,6 +1016,9 @@ def prod(a: _ArrayLike | None, /, axis: _Axes = ..., keepdims: bool = False, *, 
 
 def put_along_axis(a: _ArrayLike | None, /, indices: _ArrayLike | None, values: _ArrayLike | None, axis: _Axes = None, *, stream: _Stream = None) -> array:
     """`a` with `values` written at integer positions along an axis (of the flattened array without one)."""
+
+def radians(a: _ArrayLike | None, /, *, stream: _Stream = None) -> array:
+    """Converts angles from degrees to radians."""
 
 def real(a: _ArrayLike | None, /, *, stream: _Stream = None) -> array:
     """Real part; the operand itself for real types."""

@@ -148,6 +148,7 @@ UNARY = [
     _float_op("cos", np.cos, tolerance=2),
     _float_op("cosh", np.cosh, tolerance=2),
     _float_op("degrees", np.degrees),
+    _float_op("radians", np.radians),
     _float_op("erf", _erf, tolerance=2),
     _float_op("erfinv", _erfinv, (-0.95, 0.95), tolerance=8, loose64=True),
     _float_op("exp", np.exp, tolerance=2),

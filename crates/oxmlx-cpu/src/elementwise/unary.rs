@@ -152,6 +152,7 @@ unary_rows! {
     LogicalNot: Truth { float |x| x == C::ZERO; int |x| x == C::ZERO; bool |x| !x;
         complex |z| z.re == 0.0 && z.im == 0.0; }
     Negative: Same { float |x| -x; int |x| x.neg(); complex |z| -z; }
+    Radians: Same { float |x| x / C::DEGREES; }
     Real: Real { float |x| x; int |x| x; bool |x| x; complex |z| z.re; }
     Reciprocal: Same { float |x| C::ONE / x; complex |z| c::reciprocal(z); }
     Round: Same { float |x| x.round(); int |x| x; bool |x| x;

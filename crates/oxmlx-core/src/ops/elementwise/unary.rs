@@ -71,6 +71,8 @@ macro_rules! unary_table {
             LogicalNot logical_not Truth (zero);
             /// -a. ValueError for bools.
             Negative negative Signed (|_x, _y, g| -g);
+            /// Converts angles from degrees to radians.
+            Radians radians RealInexact (|_x, _y, g| g * (std::f64::consts::PI / 180.0));
             /// Real part; the operand itself for real types.
             Real real Real (special);
             /// 1 / a.
