@@ -8,8 +8,8 @@
 use crate::copy::{contiguous, copy_nd};
 use crate::element::{Arith, Element, narrow_slice};
 use crate::gemm_block::{Gemm, Plane, widen_run};
-use crate::isa::vectorized;
 use crate::par::{Poll, Shared, for_each_polled, threads};
+use crate::simd::vectorized;
 use crate::view::{View, ViewMut, row_major};
 use oxmlx_core::primitive::ConvGeometry;
 use oxmlx_types::{Complex, Dtype, Error, ErrorKind, Layout, Result, bf16, f16};

@@ -3,8 +3,8 @@
 //! Elements of floating types come from one float64 expression each, so that no error accumulates along the
 //! array and an element does not depend on its neighbours.
 
-use crate::isa::vectorized;
 use crate::par::{Poll, Shared, for_parts};
+use crate::simd::vectorized;
 use crate::view::ViewMut;
 use oxmlx_types::{Complex, Dtype, Result, bf16, f16};
 

@@ -130,7 +130,7 @@ pub(crate) unsafe fn widen<T: Element>(
     Plane { ptr: out.as_ptr(), rs: cols as isize, cs: 1 }
 }
 
-crate::isa::vectorized! {
+crate::simd::vectorized! {
     /// Widens a run.
     ///
     /// # Safety

@@ -5,8 +5,8 @@
 
 use crate::element::{Arith, Element};
 use crate::gemm_block::Plane;
-use crate::isa::vectorized;
 use crate::par::{Poll, Shared, for_parts};
+use crate::simd::vectorized;
 use oxmlx_types::Result;
 
 /// Partial sums of a dot product.

@@ -7,8 +7,8 @@
 use crate::copy::{contiguous, copy_run, seed};
 use crate::element::Element;
 use crate::fold::{Fold, Kind, dispatch_fold};
-use crate::isa::vectorized;
 use crate::par::{Poll, Shared, for_parts, threads};
+use crate::simd::vectorized;
 use crate::view::{NdLoop, View, ViewMut, dispatch, dispatch_size, row_major};
 use oxmlx_core::primitive::ScatterMode;
 use oxmlx_types::{Dtype, Error, ErrorKind, Layout, Result};

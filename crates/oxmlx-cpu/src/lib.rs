@@ -17,7 +17,6 @@ pub mod fused;
 mod gemm_block;
 mod gemv;
 pub mod index;
-mod isa;
 pub mod matmul;
 pub mod par;
 pub mod pool;

@@ -3,46 +3,11 @@
 //! `n` words of a key come from `ceil(n / 2)` blocks: block i gives word i and word `i + half`, so that both
 //! halves of the output are written in one streaming loop that vectorises.
 
-use crate::isa::vectorized;
 use crate::par::{Poll, Shared, for_parts};
+use crate::simd::vectorized;
 use crate::view::{View, ViewMut, row_major};
+use oxmlx_core::ops::random::threefry;
 use oxmlx_types::{Dtype, Error, Result};
-
-/// One block of the generator: 20 rounds.
-#[inline(always)]
-pub fn threefry(key: [u32; 2], counter: [u32; 2]) -> [u32; 2] {
-    const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
-    let k = [key[0], key[1], key[0] ^ key[1] ^ 0x1BD1_1BDA];
-    let mut x = counter[0].wrapping_add(k[0]);
-    let mut y = counter[1].wrapping_add(k[1]);
-    let mut i = 0;
-    while i < 5 {
-        for r in ROTATIONS[i % 2] {
-            x = x.wrapping_add(y);
-            y = y.rotate_left(r) ^ x;
-        }
-        x = x.wrapping_add(k[(i + 1) % 3]);
-        y = y.wrapping_add(k[(i + 2) % 3]).wrapping_add(i as u32 + 1);
-        i += 1;
-    }
-    [x, y]
-}
-
-/// The key of a seed.
-pub fn key(seed: u64) -> [u32; 2] {
-    [(seed >> 32) as u32, seed as u32]
-}
-
-/// `n` keys from one, as `random.split` draws them.
-pub fn split(key: [u32; 2], n: usize) -> Vec<[u32; 2]> {
-    let mut words = vec![0u32; 2 * n];
-    let half = n;
-    for i in 0..half {
-        let [a, b] = threefry(key, [i as u32, (i + half) as u32]);
-        (words[i], words[i + half]) = (a, b);
-    }
-    words.chunks_exact(2).map(|w| [w[0], w[1]]).collect()
-}
 
 vectorized! {
     /// Blocks `first..first + n` of a key whose second words lie `gap` words after the first ones.
@@ -158,9 +123,8 @@ mod tests {
     use super::*;
     use crate::testing::{Owned, ok};
 
-    fn words(n: usize, seed: u64) -> Vec<u32> {
-        let k = key(seed);
-        let keys = Owned::from_f64(Dtype::Uint32, &[2], &[k[0] as f64, k[1] as f64]);
+    fn words(n: usize, seed: u32) -> Vec<u32> {
+        let keys = Owned::from_f64(Dtype::Uint32, &[2], &[0.0, seed as f64]);
         let mut out = Owned::zeros(Dtype::Uint32, &[n]);
         random_bits(&keys.view(), 0, &mut out.view_mut(), &ok).unwrap();
         out.to_vec().into_iter().map(|v| v as u32).collect()
@@ -177,19 +141,9 @@ mod tests {
     }
 
     #[test]
-    fn known_splits() {
-        assert_eq!(split(key(0), 2), [[4146024105, 967050713], [2718843009, 1272950319]]);
-        assert_eq!(
-            split(key(0), 3),
-            [[2467461003, 428148500], [3186719485, 3840466878], [2562233961, 1946702221]]
-        );
-        assert_eq!(key(1 << 33 | 7), [2, 7]);
-    }
-
-    #[test]
     fn long_odd_counts_match_the_definition() {
         let n = 100_001;
-        let (got, k) = (words(n, 5), key(5));
+        let (got, k) = (words(n, 5), [0, 5]);
         for i in (0..n / 2).step_by(331) {
             let b = threefry(k, [i as u32, (i + n / 2 + 1) as u32]);
             assert_eq!([got[i], got[i + n / 2 + 1]], b);

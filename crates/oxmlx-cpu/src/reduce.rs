@@ -7,8 +7,8 @@
 
 use crate::element::{Arith, Element};
 use crate::fold::{Fold, Kind, Max, Min, dispatch_fold};
-use crate::isa::vectorized;
 use crate::par::{Poll, Shared, for_each_polled, for_parts, threads};
+use crate::simd::vectorized;
 use crate::view::{NdLoop, View, ViewMut, dispatch, row_major};
 use oxmlx_core::primitive::ReduceOp;
 use oxmlx_types::{Dtype, Layout, Result};

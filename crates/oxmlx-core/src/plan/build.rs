@@ -7,7 +7,6 @@ use super::{
     Def, Extent, Graph, Group, GroupInput, GroupOutput, Instr, ONE, Reg, RegInfo, Step, Sym, ValueId,
 };
 use crate::primitive::{Op, Primitive, View};
-use oxmlx_types::Dtype;
 
 /// What the passes before know, for building steps.
 pub(super) struct Builder<'a> {
@@ -200,11 +199,6 @@ fn respreads(group: &Group) -> bool {
         reduced[i.dst() as usize] = from_reduced || matches!(i, Instr::Reduce { .. });
     }
     false
-}
-
-/// The element type of a value.
-pub(super) fn dtype(g: &Graph, v: ValueId) -> Dtype {
-    g.values[v as usize].dtype
 }
 
 /// Whether a node's view can be resolved by the binder.

@@ -1,8 +1,7 @@
 //! The memory pass: how long intermediates live, who may overwrite whom, and, per set of sizes, where in the
 //! arena each one is.
 
-use super::schedule::{element_size, slot};
-use super::{Def, Extent, Graph, Group, Home, Plan, Step, Sym, ValueId};
+use super::{Def, Extent, Graph, Group, Home, Plan, Slot, Step, Sym, ValueId};
 use crate::primitive::Op;
 
 /// Where the slots of a plan are, for one set of sizes.
@@ -38,9 +37,8 @@ pub(super) fn assign(g: &Graph, p: &mut Plan) {
                 }
                 (Home::Arena(_), _) => {
                     p.homes[out as usize] = Home::Arena(p.slots.len() as u32);
-                    let mut s = slot(out, i as u32);
-                    s.last = last[out as usize].max(i as u32);
-                    p.slots.push(s);
+                    let last = last[out as usize].max(i as u32);
+                    p.slots.push(Slot { values: vec![out], first: i as u32, last });
                 }
                 (Home::Owned(_), Some(v)) if p.homes[v as usize] == Home::Leaf => {
                     if matches!(g.values[v as usize].def, Def::Leaf { contiguous: true }) {
@@ -52,6 +50,10 @@ pub(super) fn assign(g: &Graph, p: &mut Plan) {
             }
         }
     }
+}
+
+fn element_size(g: &Graph, v: ValueId) -> usize {
+    g.values[v as usize].dtype.size()
 }
 
 /// The value whose buffer `v` is in.

@@ -1,10 +1,10 @@
 //! Last structural pass: the order of kernels, where values live, and what may be overwritten.
 
-use super::build::{Builder, dtype, view_of};
+use super::build::{Builder, view_of};
 use super::fuse::{Fused, Unit, fuse};
 use super::layout::{Role, Roles, roles};
 use super::simplify::{Simplified, simplify};
-use super::{Def, Graph, Home, Plan, Segment, Slot, Step, ValueId, ViewDef, memory};
+use super::{Def, Graph, Home, Plan, Segment, Step, ValueId, ViewDef, memory};
 use crate::primitive::Op;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -243,14 +243,4 @@ fn segments(streams: &[u8]) -> Vec<Segment> {
         }
     }
     all
-}
-
-/// A slot for one value.
-pub(super) fn slot(value: ValueId, step: u32) -> Slot {
-    Slot { values: vec![value], first: step, last: step }
-}
-
-/// Element size, for those who compare buffers.
-pub(super) fn element_size(g: &Graph, v: ValueId) -> usize {
-    dtype(g, v).size()
 }

@@ -134,7 +134,10 @@ pub fn tanh(x: f32) -> f32 {
     let n = k - MAGIC;
     let r = n.mul_add(-0.5 * LN2_LO, n.mul_add(-0.5 * LN2_HI, a));
     // (e^2r - 1) / 2, with the coefficients of `exp_parts` scaled by powers of two.
-    let q = poly(r, [2.0 * 0.49999994, 4.0 * 0.1666652, 8.0 * 0.041668396, 16.0 * 0.0083687855, 32.0 * 0.0013814413]);
+    let q = poly(
+        r,
+        [2.0 * 0.49999994, 4.0 * 0.1666652, 8.0 * 0.041668396, 16.0 * 0.0083687855, 32.0 * 0.0013814413],
+    );
     let h = (r * r).mul_add(q, r);
     let twice = f32::from_bits(k.to_bits().wrapping_add(128) << 23);
     let t = twice.mul_add(h, twice.mul_add(0.5, -1.0));

@@ -48,6 +48,7 @@ pub fn isa() -> Isa {
 fn detect() -> Isa {
     let v3 = is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("f16c")
         && is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2")
         && is_x86_feature_detected!("lzcnt");
@@ -102,3 +103,43 @@ macro_rules! dispatch {
     };
 }
 pub(crate) use dispatch;
+
+/// Declares a function that is compiled for each [`Isa`]. The body must be safe to run anywhere; what it
+/// calls should be `#[inline(always)]`, else it stays at the base level.
+macro_rules! vectorized {
+    ($(#[$meta:meta])* $vis:vis unsafe fn $name:ident $(<$($T:ident : $bound:path),+>)? ($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
+        $(#[$meta])*
+        #[allow(clippy::too_many_arguments)]
+        $vis unsafe fn $name $(<$($T: $bound),+>)? ($($arg: $ty),*) $(-> $ret)? {
+            #[inline(always)]
+            #[allow(clippy::too_many_arguments)]
+            unsafe fn body $(<$($T: $bound),+>)? ($($arg: $ty),*) $(-> $ret)? $body
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,f16c,bmi1,bmi2,lzcnt")]
+                #[allow(clippy::too_many_arguments)]
+                unsafe fn v4 $(<$($T: $bound),+>)? ($($arg: $ty),*) $(-> $ret)? {
+                    // SAFETY: the caller's promise, passed on.
+                    unsafe { body $(::<$($T),+>)? ($($arg),*) }
+                }
+                #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt")]
+                #[allow(clippy::too_many_arguments)]
+                unsafe fn v3 $(<$($T: $bound),+>)? ($($arg: $ty),*) $(-> $ret)? {
+                    // SAFETY: the caller's promise, passed on.
+                    unsafe { body $(::<$($T),+>)? ($($arg),*) }
+                }
+                match $crate::simd::isa() {
+                    // SAFETY: the features were detected; the rest is the caller's promise.
+                    $crate::simd::Isa::V4 => return unsafe { v4 $(::<$($T),+>)? ($($arg),*) },
+                    // SAFETY: as above.
+                    $crate::simd::Isa::V3 => return unsafe { v3 $(::<$($T),+>)? ($($arg),*) },
+                    $crate::simd::Isa::Base => {}
+                }
+            }
+            // SAFETY: the caller's promise, passed on.
+            #[allow(unreachable_code)]
+            unsafe { body $(::<$($T),+>)? ($($arg),*) }
+        }
+    };
+}
+pub(crate) use vectorized;
