@@ -123,8 +123,8 @@ mod tests {
     use super::*;
     use crate::testing::{Owned, ok};
 
-    fn words(n: usize, seed: u32) -> Vec<u32> {
-        let keys = Owned::from_f64(Dtype::Uint32, &[2], &[0.0, seed as f64]);
+    fn words(n: usize, seed: u64) -> Vec<u32> {
+        let keys = Owned::from_f64(Dtype::Uint32, &[2], &[(seed >> 32) as f64, (seed & 0xffff_ffff) as f64]);
         let mut out = Owned::zeros(Dtype::Uint32, &[n]);
         random_bits(&keys.view(), 0, &mut out.view_mut(), &ok).unwrap();
         out.to_vec().into_iter().map(|v| v as u32).collect()
