@@ -293,7 +293,7 @@ mod tests {
         check("acos", acos, f64::acos, 1.0);
         check("atan", atan, f64::atan, 1.0);
         check("asinh", asinh, wide_asinh, 1.0);
-        check("acosh", acosh, wide_acosh, 1.0);
+        check("acosh", acosh, |x| if x < 1.0 { f64::NAN } else { wide_acosh(x) }, 1.0);
         check("atanh", atanh, f64::atanh, 1.0);
         check("sin", |x| if is_huge(x) { sin_huge(x) } else { sin(x) }, f64::sin, 2.0);
         check("cos", |x| if is_huge(x) { cos_huge(x) } else { cos(x) }, f64::cos, 2.0);
