@@ -24,6 +24,8 @@ struct Queue {
     jobs: VecDeque<Job>,
     running: bool,
     has_worker: bool,
+    /// The thread whose default stream this was has ended: the worker ends, too, once the queue is empty.
+    closed: bool,
 }
 
 pub(crate) struct StreamState {
@@ -47,7 +49,26 @@ fn registry() -> &'static RwLock<Registry> {
 
 thread_local! {
     static CURRENT: Cell<Option<Stream>> = const { Cell::new(None) };
-    static DEFAULTS: std::cell::RefCell<HashMap<Device, Stream>> = std::cell::RefCell::new(HashMap::new());
+    static DEFAULTS: std::cell::RefCell<Defaults> = std::cell::RefCell::default();
+}
+
+/// A thread's default streams. Their arenas and workers go with the thread; a pending array that outlives it
+/// finds a fresh state under the stream's number.
+#[derive(Default)]
+struct Defaults(HashMap<Device, Stream>);
+
+impl Drop for Defaults {
+    fn drop(&mut self) {
+        let mut r = registry().write();
+        if r.pid != std::process::id() {
+            return;
+        }
+        for stream in self.0.values() {
+            if let Some(state) = r.states.remove(&stream.index) {
+                state.close();
+            }
+        }
+    }
 }
 
 static DEFAULT_DEVICE: Mutex<Device> = Mutex::new(Device::CPU);
@@ -74,13 +95,13 @@ pub fn new_stream(device: Device) -> Result<Stream> {
 /// This thread's default stream on a device.
 pub fn default_stream(device: Device) -> Stream {
     DEFAULTS.with(|d| {
-        *d.borrow_mut().entry(device).or_insert_with(|| Stream { index: NEXT.fetch_add(1, Relaxed), device })
+        *d.borrow_mut().0.entry(device).or_insert_with(|| Stream { index: NEXT.fetch_add(1, Relaxed), device })
     })
 }
 
 /// Makes a stream this thread's default on its device.
 pub fn set_default_stream(stream: Stream) {
-    DEFAULTS.with(|d| d.borrow_mut().insert(stream.device, stream));
+    DEFAULTS.with(|d| d.borrow_mut().0.insert(stream.device, stream));
     CURRENT.with(|c| c.set(None));
 }
 
@@ -183,8 +204,17 @@ impl StreamState {
             if !block {
                 return None;
             }
+            if q.closed && q.jobs.is_empty() {
+                q.has_worker = false;
+                return None;
+            }
             self.changed.wait(&mut q);
         }
+    }
+
+    fn close(&self) {
+        self.queue.lock().closed = true;
+        self.changed.notify_all();
     }
 
     fn finish_one(&self) {
