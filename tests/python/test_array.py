@@ -265,3 +265,8 @@ def test_long_chains_are_released():
     for _ in range(20_000):
         y = y + 1
     assert y.tolist() == [20_000, 20_000]
+
+
+def test_view_of_a_constant():
+    x = mx.full((3,), 1.0).view(mx.int32) + 1
+    assert x.tolist() == [0x3F800001] * 3

@@ -8,6 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import oxmlx.core as mx
 import oxmlx.nn as nn
 import oxmlx.optimizers as optim
@@ -209,3 +210,99 @@ def test_plans_are_dumped_as_text(tmp_path):
     python("import oxmlx.core as mx; mx.eval(mx.exp(mx.ones((3,))) * 2)", OXMLX_DUMP_PLAN=str(tmp_path))
     (plan,) = tmp_path.glob("plan-*.txt")
     assert "Exp" in plan.read_text()
+
+
+def test_an_eval_inside_a_transform_cuts_no_gradient():
+    def loss(x, evaluate):
+        h = mx.exp(x * 2)
+        evaluate(h)
+        return (h * h).sum()
+
+    def elsewhere(h):
+        t = threading.Thread(target=lambda: mx.eval(h))
+        t.start()
+        t.join()
+
+    x = mx.array([0.1, 0.2])
+    expected = 4 * np.exp(4 * np.array([0.1, 0.2]))
+    for evaluate in (lambda h: None, mx.eval, mx.async_eval, elsewhere, lambda h: h.tolist()):
+        found = mx.grad(lambda x: loss(x, evaluate))(x)
+        np.testing.assert_allclose(np.array(found), expected, rtol=1e-5)
+
+
+def test_what_a_transform_retained_is_let_go():
+    before = mx.get_active_memory()
+    losses = []
+
+    def loss(w):
+        h = w
+        for _ in range(8):
+            h = mx.tanh(h * 1.5)
+        mx.eval(h)
+        return h.sum()
+
+    for _ in range(4):
+        losses.append(mx.value_and_grad(loss)(mx.ones((1 << 18,)))[0])
+        mx.eval(losses[-1])
+    assert mx.get_active_memory() - before < 4 << 20
+
+
+def test_a_consumer_of_a_failed_run_fails_too():
+    a = mx.arange(4.0)
+    bad = a[mx.array([1000])]
+    mx.async_eval(bad)
+    with pytest.raises(IndexError):
+        mx.eval(bad + 1)
+    with pytest.raises(IndexError):
+        mx.synchronize()
+
+
+def test_a_chain_of_x_plus_x_is_dropped_without_recursion():
+    x = mx.ones((1,))
+    for _ in range(400_000):
+        x = x + x
+    del x
+
+
+def test_sizes_that_no_memory_holds_are_refused():
+    with pytest.raises((MemoryError, ValueError)):
+        mx.eval(mx.ones((1 << 31, 1)) + mx.ones((1, 1 << 31)) + mx.ones((1 << 31, 1 << 31)))
+    for make in (
+        lambda: mx.repeat(mx.ones((4,)), 1 << 62),
+        lambda: mx.tile(mx.ones((4,)), (1 << 62,)),
+        lambda: mx.pad(mx.ones((4,)), 1 << 62),
+        lambda: mx.broadcast_to(mx.ones((1, 1)), (1 << 40, 1 << 40)),
+        lambda: mx.diag(mx.ones((4,)), 1 << 62),
+    ):
+        with pytest.raises((MemoryError, ValueError)):
+            mx.eval(make())
+    assert mx.diagonal(mx.ones((3, 3)), 1 << 62).shape == (0,)
+
+
+def test_an_interrupted_step_leaves_arrays_usable():
+    code = (
+        "import os, signal, threading, oxmlx.core as mx\n"
+        "x = mx.random.normal((1500, 1500)); mx.eval(x)\n"
+        "w = mx.random.normal((1500, 1500)) * 1e-2; mx.eval(w)\n"
+        "threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+        "try:\n"
+        "    while True:\n"
+        "        w = w - 1e-3 * (x @ w)\n"
+        "        mx.eval(w)\n"
+        "except KeyboardInterrupt:\n"
+        "    mx.eval(w); print(w.shape)"
+    )
+    assert python(code) == "(1500, 1500)\n"
+
+
+def test_threads_come_and_go():
+    def work():
+        mx.async_eval(mx.ones((8,)) + 1)
+        mx.synchronize()
+
+    for _ in range(100):
+        t = threading.Thread(target=work)
+        t.start()
+        t.join()
+    tasks = len(os.listdir("/proc/self/task"))
+    assert tasks < 60, tasks

@@ -182,3 +182,12 @@ def test_pending_work_moves_between_threads():
     thread.start()
     thread.join()
     assert found == [[2.0 * i + 1 for i in range(10)]]
+
+
+def test_compiled_functions_tell_structures_apart():
+    f = mx.compile(lambda d: sum(v for v in d.values() if v is not None) * len(d))
+    x = mx.array(2.0)
+    assert f({"a": None, "b": x}).item() == 4
+    assert f({"a:Nb": x}).item() == 2
+    g = mx.compile(lambda x, k: x * (3 if isinstance(k, str) else 5))
+    assert g(x, 1).item() == 10 and g(x, "1").item() == 6 and g(x, True).item() == 10

@@ -48,8 +48,9 @@ fn describe(obj: &Any<'_>, arrays: &mut Vec<Array>, text: &mut String) -> PyResu
         Kind::Dict(d) => {
             text.push('{');
             for (k, v) in d.iter() {
-                text.push_str(&k.str()?.to_string());
-                text.push(':');
+                // Keys with their type and length, so that no two structures read alike.
+                let key = k.repr()?.to_string();
+                text.push_str(&format!("{}:{key}", key.len()));
                 describe(&v, arrays, text)?;
             }
             text.push('}');
@@ -71,7 +72,7 @@ fn describe(obj: &Any<'_>, arrays: &mut Vec<Array>, text: &mut String) -> PyResu
             } else if obj.is_none() {
                 text.push('N');
             } else if obj.cast::<PyBool>().is_ok() || obj.cast::<PyInt>().is_ok() {
-                text.push_str(&format!("i{obj};"));
+                text.push_str(&format!("i{};", obj.repr()?));
             } else if let Ok(f) = obj.cast::<PyFloat>() {
                 text.push_str(&format!("f{:x};", f.value().to_bits()));
             } else if obj.cast::<PyString>().is_ok() {

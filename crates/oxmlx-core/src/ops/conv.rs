@@ -106,6 +106,7 @@ fn node(input: &Array, weight: &Array, g: ConvGeometry) -> Result<Array> {
         shape.push(((have - reach) / g.stride[i] as i64 + 1) as usize);
     }
     shape.push(weight.shape()[0]);
+    crate::array::checked_size(&shape, input.dtype())?;
     let op = Primitive::Op(Op::Conv(Box::new(g)));
     Ok(Array::apply(op, Params::none(), shape, input.dtype(), smallvec![input.clone(), weight.clone()]))
 }

@@ -123,7 +123,7 @@ pub fn tril(a: &Array, k: i64) -> Result<Array> {
 
 /// The part at and above the k-th diagonal of each matrix; zeros elsewhere.
 pub fn triu(a: &Array, k: i64) -> Result<Array> {
-    triangle("triu", a, k - 1, true)
+    triangle("triu", a, k.saturating_sub(1), true)
 }
 
 fn triangle(op: &'static str, a: &Array, k: i64, upper: bool) -> Result<Array> {
@@ -134,7 +134,7 @@ fn triangle(op: &'static str, a: &Array, k: i64, upper: bool) -> Result<Array> {
         ));
     }
     let (n, m) = (a.shape()[a.ndim() - 2], a.shape()[a.ndim() - 1]);
-    let mask = tri(n, m, k, Dtype::Bool)?;
+    let mask = tri(n, m, k.clamp(-(1 << 40), 1 << 40), Dtype::Bool)?;
     let zero = Array::scalar(Scalar::from_i64(0, a.dtype()));
     if upper { ops::select(&mask, &zero, a) } else { ops::select(&mask, a, &zero) }
 }

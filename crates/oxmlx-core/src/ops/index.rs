@@ -50,6 +50,7 @@ pub fn gather(a: &Array, indices: &[Array], axes: &[usize]) -> Result<Array> {
     let axes = check_axes("gather", a, axes)?;
     let (mut index, mut shape) = joint("gather", indices)?;
     shape.extend(others(a, &axes));
+    crate::array::checked_size(&shape, a.dtype())?;
     let mut inputs: Inputs = smallvec![a.clone()];
     inputs.append(&mut index);
     Ok(Array::apply(Primitive::Op(Op::Gather { axes }), Params::none(), shape, a.dtype(), inputs))
@@ -67,6 +68,7 @@ pub fn scatter(
     let axes = check_axes("scatter", a, axes)?;
     let (mut index, mut shape) = joint("scatter", indices)?;
     shape.extend(others(a, &axes));
+    crate::array::checked_size(&shape, a.dtype())?;
     let updates =
         ops::broadcast_to(&ops::astype(&super::slice::trim(updates, shape.len())?, a.dtype())?, &shape)?;
     let mut inputs: Inputs = smallvec![a.clone()];

@@ -39,6 +39,8 @@ pub fn matmul(a: &Array, b: &Array) -> Result<Array> {
         );
         return Err(Error::invalid("matmul", message));
     }
+    let result = [&row.shape()[..row.ndim() - 1], &column.shape()[column.ndim() - 1..]].concat();
+    crate::array::checked_size(&result, dtype)?;
     let out = product(&row, &column)?;
     if a.ndim() > 1 && b.ndim() > 1 {
         return Ok(out);

@@ -246,7 +246,11 @@ pub fn bitcast(a: &Array, dtype: Dtype) -> Result<Array> {
 /// other.
 pub fn roll(a: &Array, shifts: &[i64], axes: Option<&[i64]>) -> Result<Array> {
     let Some(axes) = axes else {
-        let flat = roll(&reshape_to(a, smallvec![a.size()]), &[shifts.iter().sum()], Some(&[0]))?;
+        let flat = roll(
+            &reshape_to(a, smallvec![a.size()]),
+            &[shifts.iter().fold(0i64, |a, &b| a.wrapping_add(b))],
+            Some(&[0]),
+        )?;
         return Ok(reshape_to(&flat, a.shape().into()));
     };
     let mut out = a.clone();
@@ -271,6 +275,8 @@ pub fn diagonal(a: &Array, k: i64, axis1: i64, axis2: i64) -> Result<Array> {
     let mut order: Axes = (0..a.ndim() as u8).filter(|&i| i as usize != x && i as usize != y).collect();
     order.extend([x as u8, y as u8]);
     let (n, m) = (a.shape()[x] as i64, a.shape()[y] as i64);
+    // Diagonals further out are as empty as the first ones outside.
+    let k = k.clamp(-n, m);
     let length = if k >= 0 { n.min(m - k) } else { m.min(n + k) }.max(0);
     // In row-major order the elements of a diagonal are one row and one column apart.
     let plane = permute(a, order);
@@ -294,7 +300,8 @@ pub fn diag(a: &Array, k: i64) -> Result<Array> {
     match a.ndim() {
         2 => diagonal(a, k, 0, 1),
         1 => {
-            let n = a.size() as i64 + k.abs();
+            let n = (a.size() as i64).saturating_add(k.saturating_abs());
+            crate::array::checked_size(&[n as usize, n as usize], a.dtype())?;
             let zeros = ops::zeros(&[(n * n) as usize], a.dtype())?;
             let start = if k >= 0 { k } else { -k * n };
             let stop = (start + (a.size() as i64 - 1) * (n + 1) + 1).max(start);
@@ -324,9 +331,10 @@ pub fn concatenate(arrays: &[Array], axis: i64) -> Result<Array> {
             );
             return Err(Error::invalid("concatenate", message));
         }
-        shape[axis] += a.shape()[axis];
+        shape[axis] = shape[axis].saturating_add(a.shape()[axis]);
         operands.push(ops::astype(a, dtype)?);
     }
+    crate::array::checked_size(&shape, dtype)?;
     if operands.len() == 1 {
         return Ok(operands.remove(0));
     }
@@ -394,7 +402,8 @@ pub fn repeat(a: &Array, count: i64, axis: Option<i64>) -> Result<Array> {
     let mut shape: Shape = expanded.shape().into();
     shape[axis + 1] = count as usize;
     let mut out: Shape = a.shape().into();
-    out[axis] *= count as usize;
+    out[axis] = out[axis].saturating_mul(count as usize);
+    crate::array::checked_size(&out, a.dtype())?;
     Ok(reshape_to(&broadcast_to(&expanded, &shape)?, out))
 }
 
@@ -408,7 +417,8 @@ pub fn tile(a: &Array, counts: &[i64]) -> Result<Array> {
     let count = |i: usize| if i + counts.len() >= n { counts[i + counts.len() - n] as usize } else { 1 };
     let expanded: Shape = (0..n).flat_map(|i| [1, length(i)]).collect();
     let stretched: Shape = (0..n).flat_map(|i| [count(i), length(i)]).collect();
-    let out: Shape = (0..n).map(|i| count(i) * length(i)).collect();
+    let out: Shape = (0..n).map(|i| count(i).saturating_mul(length(i))).collect();
+    crate::array::checked_size(&out, a.dtype())?;
     Ok(reshape_to(&broadcast_to(&reshape_to(a, expanded), &stretched)?, out))
 }
 

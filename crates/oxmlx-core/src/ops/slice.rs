@@ -90,7 +90,9 @@ pub fn pad(a: &Array, low: &[usize], high: &[usize], value: &Array) -> Result<Ar
         let message = format!("Invalid number of padding sizes passed to pad with dimension {}.", a.ndim());
         return Err(Error::invalid("pad", message));
     }
-    let shape: Shape = (0..a.ndim()).map(|i| low[i] + a.shape()[i] + high[i]).collect();
+    let length = |i: usize| low[i].saturating_add(a.shape()[i]).saturating_add(high[i]);
+    let shape: Shape = (0..a.ndim()).map(length).collect();
+    crate::array::checked_size(&shape, a.dtype())?;
     let base = ops::full(&shape, value, a.dtype())?;
     let start: Vec<i64> = low.iter().map(|&n| n as i64).collect();
     let stop: Vec<i64> = (0..a.ndim()).map(|i| (low[i] + a.shape()[i]) as i64).collect();

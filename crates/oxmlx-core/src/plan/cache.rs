@@ -87,6 +87,7 @@ pub(crate) fn find(program: &Program) -> Result<Found> {
         }
         None => {
             let entry = make(program)?;
+            entry.used.store(CLOCK.fetch_add(1, Relaxed), Relaxed);
             shard.lock().entry(program.hash).or_default().push(entry.clone());
             if BYTES.fetch_add(entry.bytes, Relaxed) + entry.bytes > settings::get().plan_cache_limit {
                 evict();

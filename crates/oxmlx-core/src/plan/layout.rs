@@ -56,7 +56,11 @@ pub(super) fn roles(g: &Graph, s: &Simplified) -> Roles {
             Primitive::View(view) => {
                 let input = s.same[node.inputs[0] as usize];
                 fill[node.out as usize] = fill[input as usize];
-                if fill[input as usize].is_some() {
+                if fill[input as usize].is_some() && *view == View::Bitcast {
+                    // The immediate has another dtype: the bytes are written once and read anew.
+                    fill[node.out as usize] = None;
+                    Role::Kernel
+                } else if fill[input as usize].is_some() {
                     Role::Fill
                 } else {
                     let (role, is) = view_role(g, view, input, node.out, contiguous[input as usize]);

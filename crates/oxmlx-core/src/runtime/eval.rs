@@ -17,12 +17,17 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+/// How often a long run asks whether the user interrupted.
+const POLL: Duration = Duration::from_millis(20);
+
 /// Nodes that are planned at once, at most.
 pub const SEGMENT: usize = 4096;
 
 /// One eval's work, as others see it.
 pub struct Run {
     stream: Stream,
+    /// The process that started it; a forked child can't wait for it.
+    pid: u32,
     cancelled: AtomicBool,
     outcome: Mutex<Option<Result<()>>>,
     done: Condvar,
@@ -32,10 +37,35 @@ impl Run {
     fn new(stream: Stream) -> Arc<Run> {
         Arc::new(Run {
             stream,
+            pid: std::process::id(),
             cancelled: AtomicBool::new(false),
             outcome: Mutex::new(None),
             done: Condvar::new(),
         })
+    }
+
+    /// Whether it belongs to the process that this one was forked from.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.pid != std::process::id()
+    }
+
+    /// Why it failed, once it has.
+    fn failure(&self) -> Option<Error> {
+        self.outcome.lock().as_ref().and_then(|o| o.clone().err())
+    }
+
+    /// Waits for somebody else's run: an interrupt ends the waiting, not the run.
+    fn wait_for_other(&self) -> Result<()> {
+        let mut outcome = self.outcome.lock();
+        loop {
+            if let Some(o) = &*outcome {
+                return o.clone();
+            }
+            stats::WAITS.add(1);
+            if self.done.wait_for(&mut outcome, Duration::from_millis(20)).timed_out() {
+                interrupted()?;
+            }
+        }
     }
 
     fn complete(&self, outcome: Result<()>) {
@@ -123,7 +153,7 @@ fn evaluate(outputs: &[Array], wait: bool) -> Result<()> {
         match program::gather(outputs, &run, &|other| other.stream == run.stream)? {
             Gathered::Wait(other) => {
                 // Its failure is its caller's; this eval claims the arrays itself on the next turn.
-                if let Err(e) = other.wait()
+                if let Err(e) = other.wait_for_other()
                     && e.kind == ErrorKind::Interrupted
                 {
                     return Err(e);
@@ -160,7 +190,7 @@ fn wait_for(outputs: &[Array]) -> Result<()> {
             Status::Claimed(run, _) => run.clone(),
             _ => continue,
         };
-        run.wait()?;
+        run.wait_for_other()?;
     }
     Ok(())
 }
@@ -168,7 +198,17 @@ fn wait_for(outputs: &[Array]) -> Result<()> {
 fn execute(mut order: Vec<Claimed>, run: &Arc<Run>, wait: bool) -> Result<()> {
     let segment = if settings::get().eager { 1 } else { SEGMENT };
     let many = order.len() > segment;
+    let mut asked = Instant::now();
     while !order.is_empty() {
+        // A piece may be too short to ask by itself whether the user interrupted.
+        if many && asked.elapsed() > POLL {
+            asked = Instant::now();
+            if let Err(e) = interrupted() {
+                program::unclaim(order);
+                run.complete(Err(e.clone()));
+                return Err(e);
+            }
+        }
         let rest = order.split_off(order.len().min(segment));
         let piece = std::mem::replace(&mut order, rest);
         let outcome = prepare(piece, run).and_then(|work| submit(work, run, wait || many));
@@ -190,7 +230,10 @@ struct Work {
     plan: Arc<Plan>,
     executable: Arc<dyn Executable>,
     binding: Binding,
+    /// The run whose waiter may cancel this work.
     run: Arc<Run>,
+    /// Whether a kernel may have written to memory that an input lent.
+    started: bool,
 }
 
 /// Encodes, plans and binds; on failure the nodes are pending again.
@@ -206,14 +249,14 @@ fn prepare(piece: Vec<Claimed>, run: &Arc<Run>) -> Result<Work> {
         Ok((found, binding))
     });
     match bound {
-        Ok((found, binding)) => {
-            for (&v, stored) in found.plan.outputs.iter().zip(&binding.outputs) {
-                if let program::Source::Node(n) = program.defs[v as usize] {
-                    program::publish(&program.nodes[n as usize].node, run, stored.clone());
-                }
-            }
-            Ok(Work { program, plan: found.plan, executable: found.executable, binding, run: run.clone() })
-        }
+        Ok((found, binding)) => Ok(Work {
+            program,
+            plan: found.plan,
+            executable: found.executable,
+            binding,
+            run: run.clone(),
+            started: false,
+        }),
         Err(e) => {
             program::unclaim(program.nodes);
             Err(e)
@@ -222,24 +265,32 @@ fn prepare(piece: Vec<Claimed>, run: &Arc<Run>) -> Result<Work> {
 }
 
 /// Runs the work here or on the stream's thread.
-fn submit(work: Work, run: &Arc<Run>, wait: bool) -> Result<()> {
+fn submit(mut work: Work, run: &Arc<Run>, wait: bool) -> Result<()> {
     let state = stream::state(run.stream);
     if !wait {
+        // Others may bind to the buffers once the work has its place in the queue, and not before.
+        let outputs: Vec<_> = work.published().collect();
+        let publish = {
+            let run = run.clone();
+            move || outputs.into_iter().for_each(|(node, stored)| program::publish(&node, &run, stored))
+        };
         let run = run.clone();
-        state.enqueue(Box::new(move |arena| {
+        let job: stream::Job = Box::new(move |arena| {
             let outcome = perform(work, arena);
             if let Err(e) = &outcome {
                 ASYNC_FAILURE.lock().get_or_insert_with(|| e.clone());
             }
             run.complete(outcome);
-        }));
+        });
+        state.enqueue(job, publish);
         return Ok(());
     }
     let piece = Run::new(run.stream);
+    work.run = piece.clone();
     let result = piece.clone();
     let job: stream::Job = Box::new(move |arena| result.complete(perform(work, arena)));
     if let Err(job) = state.try_run_here(job) {
-        state.enqueue(job);
+        state.enqueue(job, || ());
     }
     let outcome = piece.wait();
     if outcome.is_err() {
@@ -248,10 +299,27 @@ fn submit(work: Work, run: &Arc<Run>, wait: bool) -> Result<()> {
     outcome
 }
 
-/// The run itself; the caller holds the stream.
+impl Work {
+    /// The nodes whose contents the caller keeps, with their buffers.
+    fn published(&self) -> impl Iterator<Item = (Arc<crate::array::Node>, crate::array::Stored)> + '_ {
+        self.plan.outputs.iter().zip(&self.binding.outputs).filter_map(|(&v, stored)| {
+            match self.program.defs[v as usize] {
+                program::Source::Node(n) => {
+                    Some((self.program.nodes[n as usize].node.clone(), stored.clone()))
+                }
+                _ => None,
+            }
+        })
+    }
+}
+
+/// The run itself; the caller holds the stream. A panic in a kernel is a bug, and an error like any other.
 fn perform(mut work: Work, arena: &mut Option<Buffer>) -> Result<()> {
-    let outcome = run_steps(&mut work, arena);
-    let Work { program, plan, binding, .. } = work;
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run_steps(&mut work, arena)));
+    let outcome = caught.unwrap_or_else(|_| {
+        Err(Error::new(ErrorKind::Backend, "eval", "A kernel panicked; please report this."))
+    });
+    let Work { program, plan, binding, started, .. } = work;
     match outcome {
         Ok(()) => {
             let mut stored: Vec<Option<_>> = vec![None; program.nodes.len()];
@@ -263,7 +331,7 @@ fn perform(mut work: Work, arena: &mut Option<Buffer>) -> Result<()> {
             drop(program::finish(program.nodes.into_iter().zip(stored).collect(), None));
             Ok(())
         }
-        Err(e) if binding.donated => {
+        Err(e) if binding.donated && started => {
             drop(program::finish(program.nodes.into_iter().map(|c| (c, None)).collect(), Some(&e)));
             Err(e)
         }
@@ -275,6 +343,10 @@ fn perform(mut work: Work, arena: &mut Option<Buffer>) -> Result<()> {
 }
 
 fn run_steps(work: &mut Work, arena: &mut Option<Buffer>) -> Result<()> {
+    // Earlier work of this stream is done by now; what it failed to write must not be read.
+    if let Some(e) = work.program.producers.iter().find_map(|p| p.failure()) {
+        return Err(e);
+    }
     let need = work.binding.arena_bytes;
     if need > 0 {
         if arena.as_ref().is_none_or(|a| a.len() < need) {
@@ -285,13 +357,20 @@ fn run_steps(work: &mut Work, arena: &mut Option<Buffer>) -> Result<()> {
             work.binding.place_arena(a.address());
         }
     }
+    work.started = true;
     let last = std::cell::Cell::new(Instant::now());
     let run = &work.run;
+    // What has begun to overwrite its inputs can't be undone: it runs to its end, and its waiter is
+    // interrupted then.
+    let final_run = work.binding.donated;
     let poll = || {
+        if final_run {
+            return Ok(());
+        }
         if run.cancelled.load(Relaxed) {
             return Err(Error::new(ErrorKind::Interrupted, "eval", "interrupted"));
         }
-        if last.get().elapsed() > Duration::from_millis(20) {
+        if last.get().elapsed() > POLL {
             last.set(Instant::now());
             return interrupted();
         }

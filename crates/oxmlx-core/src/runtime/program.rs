@@ -22,7 +22,22 @@ static WALKS: AtomicU64 = AtomicU64::new(1);
 pub(crate) struct Claimed {
     pub node: Arc<Node>,
     pub inputs: Inputs,
+    /// Whether the node has its operands still, since a transform may come back to it.
+    pub retains: bool,
 }
+
+/// A number for a walk: never 0, in 31 bits.
+fn next_walk() -> u64 {
+    loop {
+        let n = WALKS.fetch_add(1, Relaxed) & 0x7fff_ffff;
+        if n != 0 {
+            return n;
+        }
+    }
+}
+
+/// Marks of a walk that only visits; a walk that numbers values marks with `walk << 32 | id`.
+const VISITED: u64 = 1 << 63;
 
 /// What a walk found.
 pub(crate) enum Gathered {
@@ -41,7 +56,7 @@ struct Frame {
 /// bound but not computed may be used (that run comes first on the same stream).
 pub(crate) fn gather(outputs: &[Array], run: &Arc<Run>, ready: &dyn Fn(&Run) -> bool) -> Result<Gathered> {
     let _graph = GRAPH.lock();
-    let walk = WALKS.fetch_add(1, Relaxed) & 0xffff_ffff;
+    let walk = VISITED | next_walk();
     let mut order: Vec<Claimed> = Vec::new();
     let mut stack: Vec<Frame> = Vec::new();
     let outcome = outputs.iter().try_for_each(|o| visit(o, walk, run, ready, &mut order, &mut stack));
@@ -59,7 +74,9 @@ pub(crate) fn gather(outputs: &[Array], run: &Arc<Run>, ready: &dyn Fn(&Run) -> 
 fn release(order: Vec<Claimed>) {
     for c in order {
         let mut cell = c.node.cell.lock();
-        cell.inputs = c.inputs;
+        if !c.retains {
+            cell.inputs = c.inputs;
+        }
         cell.status = Status::Pending;
     }
 }
@@ -124,11 +141,17 @@ fn claim(
         Status::Failed(e) => Err(Err((**e).clone())),
         Status::Claimed(other, _) if Arc::ptr_eq(other, run) => Ok(None),
         Status::Claimed(other, stored) if !stored.is_empty() && ready(other) => Ok(None),
+        Status::Claimed(other, _) if other.is_foreign() => Err(Err(Error::new(
+            oxmlx_types::ErrorKind::Backend,
+            "eval",
+            "The array was being computed by the parent when this process was forked.",
+        ))),
         Status::Claimed(other, _) => Err(Ok(Gathered::Wait(other.clone()))),
         Status::Pending => {
-            let inputs = std::mem::take(&mut cell.inputs);
+            let retains = node.traced && crate::runtime::trace::is_any_tracing();
+            let inputs = if retains { cell.inputs.clone() } else { std::mem::take(&mut cell.inputs) };
             cell.status = Status::Claimed(run.clone(), Box::new([]));
-            Ok(Some(Claimed { node: node.clone(), inputs }))
+            Ok(Some(Claimed { node: node.clone(), inputs, retains }))
         }
     }
 }
@@ -143,17 +166,18 @@ pub(crate) fn finish(nodes: Vec<(Claimed, Option<Stored>)>, failure: Option<&Err
             (_, Some(e)) => cell.status = Status::Failed(Box::new(e.clone())),
             (Some(s), None) => {
                 cell.status = Status::Ready(Box::new([s]));
-                if c.node.traced && crate::runtime::trace::is_tracing() {
-                    cell.inputs = c.inputs;
-                    continue;
+                if c.retains {
+                    crate::runtime::trace::retain(&c.node);
                 }
             }
             // An interior that nobody referenced when the run began: it dies with its readers. It is left
             // as it was found, so that whoever should come by a reference after all computes it again.
             (None, None) => {
                 cell.status = Status::Pending;
-                cell.inputs = c.inputs;
-                continue;
+                if !c.retains {
+                    cell.inputs = c.inputs;
+                    continue;
+                }
             }
         }
         dropped.push(c.inputs);
@@ -189,6 +213,8 @@ pub(crate) struct Program {
     sym_ends: Vec<u32>,
     /// Per leaf value: how often the Program's nodes reference its node.
     pub leaf_uses: Vec<(ValueId, u32)>,
+    /// Runs on the same stream, earlier, that compute some of the leaves.
+    pub producers: Vec<Arc<Run>>,
 }
 
 /// Where a value comes from, with its contents.
@@ -231,9 +257,8 @@ impl Program {
     pub fn encode(claimed: Vec<Claimed>) -> std::result::Result<Program, (Error, Vec<Claimed>)> {
         // Marks are shared scratch: no other walk may run until every operand has its number.
         let _graph = GRAPH.lock();
-        let tracing = crate::runtime::trace::is_tracing();
         let n = claimed.len();
-        let walk = WALKS.fetch_add(1, Relaxed) & 0xffff_ffff;
+        let walk = next_walk();
         let mut p = Program {
             nodes: claimed,
             defs: Vec::with_capacity(2 * n),
@@ -250,6 +275,7 @@ impl Program {
             syms: Vec::with_capacity(6 * n),
             sym_ends: Vec::with_capacity(2 * n),
             leaf_uses: Vec::new(),
+            producers: Vec::new(),
         };
         debug_assert!(p.dims[ONE as usize] == 1 && p.dims[ZERO as usize] == 0);
         let mut symbols = Symbols { memo: [(0, Sym::MAX); 32] };
@@ -264,7 +290,7 @@ impl Program {
             let v = p.node_values[i];
             // One reference is this Program's; the rest of the inside ones were counted. A transform may
             // come back to what it traced.
-            if Arc::strong_count(&c.node) > 1 + uses[v as usize] as usize || (tracing && c.node.traced) {
+            if Arc::strong_count(&c.node) > 1 + uses[v as usize] as usize || c.retains {
                 p.kept.push(v);
                 fold(&mut p.hash, v as u64);
             }
@@ -298,7 +324,8 @@ impl Program {
                 input.node.mark.store(walk << 32 | v as u64, Relaxed);
                 v
             };
-            uses[v as usize] += 1;
+            // An operand that the node retains is referenced twice from inside.
+            uses[v as usize] += 1 + u32::from(c.retains);
             self.operands.push(v);
             fold(&mut h, v as u64);
         }
@@ -344,7 +371,13 @@ impl Program {
         } else {
             let cell = input.node.cell.lock();
             let stored = match &cell.status {
-                Status::Ready(s) | Status::Claimed(_, s) if !s.is_empty() => s[input.index as usize].clone(),
+                Status::Ready(s) => s[input.index as usize].clone(),
+                Status::Claimed(run, s) if !s.is_empty() => {
+                    if !self.producers.iter().any(|p| Arc::ptr_eq(p, run)) {
+                        self.producers.push(run.clone());
+                    }
+                    s[input.index as usize].clone()
+                }
                 Status::Failed(e) => return Err((**e).clone()),
                 _ => return Err(Error::invalid("eval", "Attempting to eval an array without a primitive.")),
             };

@@ -95,7 +95,10 @@ pub fn new_stream(device: Device) -> Result<Stream> {
 /// This thread's default stream on a device.
 pub fn default_stream(device: Device) -> Stream {
     DEFAULTS.with(|d| {
-        *d.borrow_mut().0.entry(device).or_insert_with(|| Stream { index: NEXT.fetch_add(1, Relaxed), device })
+        *d.borrow_mut()
+            .0
+            .entry(device)
+            .or_insert_with(|| Stream { index: NEXT.fetch_add(1, Relaxed), device })
     })
 }
 
@@ -168,14 +171,16 @@ impl StreamState {
         Ok(())
     }
 
-    /// Puts `job` behind what is queued already; waits while too much is.
-    pub fn enqueue(self: &Arc<Self>, job: Job) {
+    /// Puts `job` behind what is queued already; waits while too much is. `placed` is called once the job has
+    /// its place and before it can run.
+    pub fn enqueue(self: &Arc<Self>, job: Job, placed: impl FnOnce()) {
         let mut q = self.queue.lock();
         while q.jobs.len() >= RUN_AHEAD {
             stats::WAITS.add(1);
             self.changed.wait(&mut q);
         }
         q.jobs.push_back(job);
+        placed();
         if !q.has_worker {
             q.has_worker = true;
             let me = self.clone();

@@ -57,7 +57,8 @@ impl App<'_> {
     /// The same application to operands of the same shapes.
     pub fn reapply(&self, inputs: Inputs) -> Array {
         let spec = self.out.spec();
-        Array::apply(self.op.clone(), self.params.clone(), spec.shape.clone(), spec.dtype, inputs)
+        let stream = self.out.stream();
+        Array::apply_on(stream, self.op.clone(), self.params.clone(), spec.shape.clone(), spec.dtype, inputs)
     }
 
     /// The same application to a batch, where the operation does not care about leading axes.
@@ -65,7 +66,8 @@ impl App<'_> {
         let spec = self.out.spec();
         let mut shape: Shape = smallvec![size];
         shape.extend_from_slice(&spec.shape);
-        Ok(Array::apply(self.op.clone(), self.params.clone(), shape, spec.dtype, inputs))
+        let stream = self.out.stream();
+        Ok(Array::apply_on(stream, self.op.clone(), self.params.clone(), shape, spec.dtype, inputs))
     }
 }
 
