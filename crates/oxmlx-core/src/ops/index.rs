@@ -229,7 +229,7 @@ pub(crate) fn vjp(app: &App<'_>, by: usize, g: &Array) -> Result<Option<Array>> 
                 }
             }
         }
-        _ => return Ok(None),
+        _ => return Err(app.missing("vjp")),
     }))
 }
 

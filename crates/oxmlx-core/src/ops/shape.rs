@@ -442,7 +442,7 @@ pub(crate) fn vjp(app: &App<'_>, by: usize, g: &Array) -> Result<Option<Array>> 
             let begin: usize = app.inputs[..by].iter().map(|a| a.shape()[axis]).sum();
             window(g, axis, begin as i64, (begin + input.shape()[axis]) as i64)?
         }
-        _ => return Ok(None),
+        _ => return Err(app.missing("vjp")),
     }))
 }
 

@@ -118,7 +118,7 @@ pub(crate) fn vjp(app: &App<'_>, by: usize, g: &Array) -> Result<Option<Array>> 
         Primitive::Op(Op::SliceUpdate { steps }) => {
             read_window(g, starts, steps.clone(), app.inputs[1].shape())
         }
-        _ => return Ok(None),
+        _ => return Err(app.missing("vjp")),
     }))
 }
 

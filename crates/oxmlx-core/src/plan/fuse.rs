@@ -72,6 +72,19 @@ pub(super) fn fuse(g: &Graph, s: &Simplified, roles: &Roles) -> Fused {
     Fused { units, unit_of }
 }
 
+/// Every node by itself.
+pub(super) fn apart(g: &Graph, s: &Simplified, roles: &Roles) -> Fused {
+    let mut f = Fuser { g, s, roles, units: Vec::new(), unit_of: vec![None; g.nodes.len()] };
+    for i in 0..g.nodes.len() {
+        match roles.of_node[i] {
+            Role::Kernel => f.alone(i),
+            Role::Fusable => f.start(i),
+            Role::Dead | Role::View | Role::Fill => {}
+        }
+    }
+    Fused { units: f.units, unit_of: f.unit_of }
+}
+
 /// Form of a value with this shape in a domain, by shape alone.
 pub(super) fn form_of(shape: &[Sym], domain: &[Sym], row_axes: usize) -> Option<Form> {
     let lead = domain.len() - row_axes;

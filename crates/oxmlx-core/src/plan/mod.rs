@@ -29,7 +29,7 @@ pub type ValueId = u32;
 pub type Reg = u16;
 
 /// A Program's kernels in the order in which they run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Plan {
     /// Views, in an order in which each one's base is defined before it.
     pub views: Vec<ViewDef>,

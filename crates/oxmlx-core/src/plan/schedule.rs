@@ -1,7 +1,7 @@
 //! Last structural pass: the order of kernels, where values live, and what may be overwritten.
 
 use super::build::{Builder, view_of};
-use super::fuse::{Fused, Unit, fuse};
+use super::fuse::{Fused, Unit, apart, fuse};
 use super::layout::{Role, Roles, roles};
 use super::simplify::{Simplified, simplify};
 use super::{Def, Graph, Home, Plan, Segment, Step, ValueId, ViewDef, memory};
@@ -13,8 +13,14 @@ use std::collections::BinaryHeap;
 pub fn plan(g: &Graph) -> Plan {
     let s = simplify(g);
     let roles = roles(g, &s);
-    let fused = fuse(g, &s, &roles);
-    Scheduler { g, s: &s, roles: &roles, fused: &fused }.run()
+    let scheduler = |fused: &Fused| {
+        let scheduler = Scheduler { g, s: &s, roles: &roles, fused };
+        scheduler.order().map(|order| scheduler.run(&order))
+    };
+    let planned = scheduler(&fuse(g, &s, &roles));
+    debug_assert!(planned.is_some(), "groups in a circle");
+    // Should the fuser ever make a circle, the Program runs unfused: slower, with the same bits.
+    planned.or_else(|| scheduler(&apart(g, &s, &roles))).unwrap_or_default()
 }
 
 struct Scheduler<'a> {
@@ -35,14 +41,13 @@ struct Needs {
 }
 
 impl Scheduler<'_> {
-    fn run(&self) -> Plan {
+    fn run(&self, order: &[u32]) -> Plan {
         let builder = Builder { g: self.g, s: self.s, roles: self.roles };
-        let order = self.order();
-        let needs = self.needs(&builder, &order);
+        let needs = self.needs(&builder, order);
         let mut steps: Vec<Step> = needs.fills.iter().map(|&(out, imm)| builder.fill(imm, out)).collect();
         let first_stream = order.first().map_or(0, |&u| self.stream(&self.fused.units[u as usize]));
         let mut streams = vec![first_stream; steps.len()];
-        for &u in &order {
+        for &u in order {
             let unit = &self.fused.units[u as usize];
             steps.push(builder.step(unit, &|v| needs.stored[v as usize]));
             streams.push(self.stream(unit));
@@ -70,8 +75,8 @@ impl Scheduler<'_> {
     }
 
     /// Units in an order in which operands are computed before they are read; among those that are free, the
-    /// one that the user wrote first.
-    fn order(&self) -> Vec<u32> {
+    /// one that the user wrote first. `None` if there is no such order.
+    fn order(&self) -> Option<Vec<u32>> {
         let units = &self.fused.units;
         let builder = Builder { g: self.g, s: self.s, roles: self.roles };
         let mut waiting = vec![0u32; units.len()];
@@ -106,12 +111,8 @@ impl Scheduler<'_> {
                 }
             }
         }
-        debug_assert_eq!(
-            order.len(),
-            units.iter().filter(|u| !u.members.is_empty()).count(),
-            "groups in a circle"
-        );
-        order
+        let complete = order.len() == units.iter().filter(|u| !u.members.is_empty()).count();
+        complete.then_some(order)
     }
 
     fn unit_behind(&self, v: ValueId) -> Option<u32> {

@@ -7,7 +7,7 @@ use crate::array::{Array, Inputs};
 use crate::ops;
 use crate::ops::{conv, elementwise, index, matmul, random, reduce, shape, slice};
 use crate::primitive::{Op, Params, Primitive, View};
-use oxmlx_types::{Result, Shape};
+use oxmlx_types::{Error, Result, Shape};
 use smallvec::smallvec;
 
 /// An application as a rule sees it.
@@ -54,6 +54,11 @@ impl Batched {
 }
 
 impl App<'_> {
+    /// The error of a family that was asked for a rule it does not have: never a silent zero.
+    pub fn missing(&self, rule: &'static str) -> Error {
+        Error::unsupported(rule, format!("{} has no such rule; please report this.", self.op.name()))
+    }
+
     /// The same application to operands of the same shapes.
     pub fn reapply(&self, inputs: Inputs) -> Array {
         let spec = self.out.spec();
