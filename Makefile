@@ -56,7 +56,7 @@ format: $(VENV)/.ready ## Format the Rust and the Python code in place.
 
 bench: build ## Measure the engine against numpy (and official MLX, where it is installed).
 	cargo bench -p oxmlx --bench engine
-	@if ls benches/*.py >/dev/null 2>&1; then for f in benches/*.py; do $(BIN)/python $$f; done; fi
+	@if ls benches/python/*.py >/dev/null 2>&1; then for f in benches/python/*.py; do $(BIN)/python $$f; done; fi
 
 wheel: $(VENV)/.ready ## Build a release wheel into dist/.
 	$(BIN)/maturin build --release --interpreter $(BIN)/python $(ABI) --out dist
