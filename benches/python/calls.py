@@ -2,7 +2,8 @@
 
     python benches/python/calls.py
 
-Compare builds (stable ABI, one interpreter's own ABI) on one machine in one sitting; the figures move with it.
+Compare builds (stable ABI, one interpreter's own ABI) on one machine in one sitting: the figures move with
+it.
 """
 
 import timeit

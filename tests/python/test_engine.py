@@ -309,3 +309,77 @@ def test_threads_come_and_go():
         t.join()
     tasks = len(os.listdir("/proc/self/task"))
     assert tasks < 60, tasks
+
+
+def test_a_signal_handler_may_evaluate():
+    code = (
+        "import signal, oxmlx.core as mx\n"
+        "k = mx.zeros((3,)); mx.eval(k)\n"
+        "seen = []\n"
+        "def handler(*_):\n"
+        "    seen.append(mx.exp(k).sum().item())\n"
+        "    try: mx.eval(y)\n"
+        "    except RuntimeError as e: seen.append('refused')\n"
+        "signal.signal(signal.SIGALRM, handler)\n"
+        "x = mx.random.normal((1500, 1500)); mx.eval(x)\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.1)\n"
+        "y = x\n"
+        "for _ in range(60): y = (y @ x) * 1e-2\n"
+        "mx.eval(y)\n"
+        "print(seen)"
+    )
+    assert python(code) == "[3.0, 'refused']\n"
+
+
+def test_what_a_signal_handler_raises_arrives():
+    code = (
+        "import signal, oxmlx.core as mx\n"
+        "def handler(*_): raise TimeoutError('mine')\n"
+        "signal.signal(signal.SIGALRM, handler)\n"
+        "x = mx.random.normal((1500, 1500)); mx.eval(x)\n"
+        "y = x\n"
+        "for _ in range(600): y = (y @ x) * 1e-2\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.2)\n"
+        "try: mx.eval(y)\n"
+        "except TimeoutError as e: print(e)"
+    )
+    assert python(code) == "mine\n"
+
+
+def test_trees_that_contain_themselves_are_refused():
+    loop = []
+    loop.append(loop)
+    deep = mx.ones(1)
+    for _ in range(100_000):
+        deep = [deep]
+    for tree in (loop, deep):
+        for walk in (mx.eval, mx.grad(lambda x: x), mx.compile(lambda x: x), mx.vmap(lambda x: x)):
+            with pytest.raises((RecursionError, ValueError)):
+                walk(tree)
+
+
+def test_numbers_far_out_are_no_panics():
+    assert mx.eye(3, k=-(2**63)).tolist() == mx.zeros((3, 3)).tolist() == mx.eye(3, k=2**62).tolist()
+    assert mx.tri(3, 3, 2**62).tolist() == mx.ones((3, 3)).tolist()
+    with pytest.raises(ValueError):
+        mx.unflatten(mx.ones(6), 0, (2**62, 4, -1))
+    with pytest.raises((ValueError, MemoryError)):
+        mx.broadcast_to(mx.array(1 + 0j), (2**61,)).view(mx.int8)
+    mx.set_printoptions(precision=70_000)
+    try:
+        assert repr(mx.array(1.5)).startswith("array(1.5")
+    finally:
+        mx.set_printoptions()
+
+
+def test_subclasses_initialise():
+    class Named(mx.array):
+        def __init__(self, *args):
+            super().__init__(*args)
+
+    assert Named([1, 2]).tolist() == [1, 2]
+
+
+def test_tensordot_takes_lists_of_axes():
+    a, b = mx.ones((2, 3)), mx.ones((3, 2))
+    assert mx.tensordot(a, b, axes=[[1], [0]]).tolist() == [[3, 3], [3, 3]]

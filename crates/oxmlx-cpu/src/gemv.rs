@@ -108,7 +108,7 @@ pub(crate) unsafe fn gemv<T: Element>(
         unsafe { crate::gemm_block::widen_run(x, x_step, wide.as_mut_ptr(), k) };
         let x: &[T::Acc] = wide;
         if w.cs == 1 || k == 1 {
-            return for_parts(rows, (1usize << 16).div_ceil(k), poll, &|r| {
+            return for_parts(rows, (1usize << 18).div_ceil(k), poll, &|r| {
                 for i in r {
                     // SAFETY: row i of the matrix and element i of the output.
                     unsafe { *dst.get().add(i) = T::narrow(dot(w.at(i, 0).ptr, x.as_ptr(), k)) };

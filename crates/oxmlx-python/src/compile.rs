@@ -44,6 +44,7 @@ pub struct Compiled {
 
 /// Collects the arrays of arguments and describes the rest.
 fn describe(obj: &Any<'_>, arrays: &mut Vec<Array>, text: &mut String) -> PyResult<()> {
+    let _level = tree::Level::enter()?;
     match kind(obj) {
         Kind::Dict(d) => {
             text.push('{');
@@ -103,6 +104,7 @@ fn state_arrays(tree: &Any<'_>, out: &mut Vec<Array>) -> PyResult<()> {
 
 /// Writes arrays back into a state tree, in the order in which [`state_arrays`] reads them.
 fn fill_state(tree: &Any<'_>, arrays: &mut dyn Iterator<Item = Array>) -> PyResult<()> {
+    let _level = tree::Level::enter()?;
     let mut put = |container: &Any<'_>, key: Any<'_>, value: &Any<'_>| -> PyResult<()> {
         if value.cast::<PyArray>().is_ok() {
             if let Some(a) = arrays.next() {

@@ -12,6 +12,18 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
+static INTERRUPTION: parking_lot::Mutex<Option<PyErr>> = parking_lot::Mutex::new(None);
+
+/// Whether a signal's handler raised; what it raised is kept for the eval that it ends.
+pub fn interrupted() -> bool {
+    let raised = Python::try_attach(|py| py.check_signals().err()).flatten();
+    let is = raised.is_some();
+    if is {
+        *INTERRUPTION.lock() = raised;
+    }
+    is
+}
+
 /// Exception classes of the package.
 pub struct Classes {
     /// IndexError and ValueError: an axis that the array does not have.
@@ -91,7 +103,10 @@ pub fn raise(e: Error) -> PyErr {
         ErrorKind::InvalidArgument => PyValueError::new_err(text),
         ErrorKind::Type => PyTypeError::new_err(text),
         ErrorKind::OutOfRange => PyIndexError::new_err(text),
-        ErrorKind::Interrupted => PyKeyboardInterrupt::new_err(text),
+        // What the signal's handler raised, mostly KeyboardInterrupt.
+        ErrorKind::Interrupted => {
+            INTERRUPTION.lock().take().unwrap_or_else(|| PyKeyboardInterrupt::new_err(text))
+        }
         ErrorKind::Backend => PyRuntimeError::new_err(text),
         ErrorKind::Axis => own(|c| &c.axis),
         ErrorKind::Unsupported => own(|c| &c.unsupported),

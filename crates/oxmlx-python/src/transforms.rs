@@ -348,6 +348,7 @@ fn jvp<'py>(fun: &Any<'py>, primals: &Any<'py>, tangents: &Any<'py>) -> PyResult
 
 /// Batch axes for each leaf of a tree: a number or None for all below, or a tree of them.
 fn axes_for(tree: &Any<'_>, axes: &Any<'_>, out: &mut Vec<Option<i64>>) -> PyResult<()> {
+    let _level = tree::Level::enter()?;
     let uniform: Option<Option<i64>> =
         if axes.is_none() { Some(None) } else { axes.extract::<i64>().ok().map(Some) };
     let mismatch =
@@ -462,9 +463,7 @@ fn stop_gradient(a: &Any<'_>, stream: Option<crate::stream::StreamArg>) -> PyRes
 
 /// Adds all of this to the module.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    oxmlx::runtime::eval::set_interrupt_hook(|| {
-        Python::try_attach(|py| py.check_signals().is_err()).unwrap_or(false)
-    });
+    oxmlx::runtime::eval::set_interrupt_hook(crate::error::interrupted);
     m.add_function(wrap_pyfunction!(eval_, m)?)?;
     m.add_function(wrap_pyfunction!(async_eval, m)?)?;
     m.add_function(wrap_pyfunction!(grad, m)?)?;

@@ -1,11 +1,39 @@
 //! Walks over nested lists, tuples and dicts. They are native since a training step makes hundreds of them,
 //! and most of its host time would otherwise be spent in them.
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRecursionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 
 type Any<'py> = Bound<'py, PyAny>;
+
+/// Levels of a tree that a walk goes down, at most; Python itself goes no deeper by default.
+const MAX_DEPTH: u32 = 1000;
+
+/// Counts the levels of a walk: a tree that contains itself must not use up the stack.
+pub struct Level(());
+
+impl Level {
+    /// One level further down.
+    pub fn enter() -> PyResult<Level> {
+        let depth = DEPTH.with(|d| d.replace(d.get() + 1));
+        let level = Level(());
+        if depth >= MAX_DEPTH {
+            return Err(PyRecursionError::new_err("the tree is too deep, or contains itself"));
+        }
+        Ok(level)
+    }
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        DEPTH.with(|d| d.set(d.get() - 1));
+    }
+}
+
+thread_local! {
+    static DEPTH: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
 
 /// A container, or a leaf.
 pub enum Kind<'a, 'py> {
@@ -52,6 +80,7 @@ fn like_tuple<'py>(of: &Bound<'py, PyTuple>, items: Vec<Any<'py>>) -> PyResult<A
 
 /// Calls `f` on every leaf and builds the same structure from the results.
 pub fn map<'py>(tree: &Any<'py>, f: &mut dyn FnMut(&Any<'py>) -> PyResult<Any<'py>>) -> PyResult<Any<'py>> {
+    let _level = Level::enter()?;
     match kind(tree) {
         Kind::Dict(d) => {
             let out = PyDict::new(tree.py());
@@ -77,6 +106,7 @@ pub fn map<'py>(tree: &Any<'py>, f: &mut dyn FnMut(&Any<'py>) -> PyResult<Any<'p
 
 /// Calls `f` on every leaf, in order.
 pub fn visit<'py>(tree: &Any<'py>, f: &mut dyn FnMut(&Any<'py>) -> PyResult<()>) -> PyResult<()> {
+    let _level = Level::enter()?;
     match kind(tree) {
         Kind::Dict(d) => d.iter().try_for_each(|(_, v)| visit(&v, f)),
         Kind::List(l) => l.iter().try_for_each(|v| visit(&v, f)),
@@ -99,6 +129,7 @@ struct Mapper<'a, 'py> {
 
 impl<'py> Mapper<'_, 'py> {
     fn run(&self, tree: &Any<'py>, rest: &[Any<'py>], path: &str) -> PyResult<Any<'py>> {
+        let _level = Level::enter()?;
         let py = tree.py();
         if leaf(self.is_leaf, tree)? {
             return self.call(tree, rest, path);
@@ -209,6 +240,7 @@ fn flatten_into<'py>(
     is_leaf: Option<&Any<'py>>,
     put: &mut dyn FnMut(&str, &Any<'py>) -> PyResult<()>,
 ) -> PyResult<()> {
+    let _level = Level::enter()?;
     let key = |prefix: &str| prefix.strip_prefix('.').unwrap_or(prefix).to_string();
     if leaf(is_leaf, tree)? {
         return put(&key(prefix), tree);
@@ -286,6 +318,7 @@ fn insert<'py>(into: &mut Vec<(String, Building<'py>)>, path: &str, value: Any<'
 }
 
 fn build<'py>(py: Python<'py>, node: Building<'py>) -> PyResult<Any<'py>> {
+    let _level = Level::enter()?;
     let children = match node {
         Building::Leaf(v) => return Ok(v),
         Building::Branch(c) => c,
@@ -360,6 +393,7 @@ fn tree_reduce<'py>(
 #[pyfunction]
 #[pyo3(signature = (tree_a, tree_b, merge_fn=None))]
 fn tree_merge<'py>(tree_a: &Any<'py>, tree_b: &Any<'py>, merge_fn: Option<&Any<'py>>) -> PyResult<Any<'py>> {
+    let _level = Level::enter()?;
     let py = tree_a.py();
     let empty =
         |t: &Any<'py>| t.is_none() || (!matches!(kind(t), Kind::Leaf) && t.len().is_ok_and(|n| n == 0));

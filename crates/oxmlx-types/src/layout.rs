@@ -163,8 +163,7 @@ pub fn broadcast_shapes(a: &[usize], b: &[usize]) -> Result<Shape> {
         };
     }
     // The product must be a size, though no memory may hold it.
-    if n > 1 && out.iter().try_fold(8usize, |n, &d| n.checked_mul(d)).is_none_or(|n| n > isize::MAX as usize)
-    {
+    if out.iter().try_fold(8usize, |n, &d| n.checked_mul(d)).is_none_or(|n| n > isize::MAX as usize) {
         let text = format!("An array of shape {} is larger than any memory.", format_shape(&out));
         return Err(Error::new(ErrorKind::OutOfMemory, "broadcast_shapes", text));
     }

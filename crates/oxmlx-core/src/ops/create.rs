@@ -100,6 +100,8 @@ pub fn linspace(start: f64, stop: f64, num: i64, dtype: Dtype) -> Result<Array> 
 
 /// Ones where `column - row == k` (or `<= k` for `lower`).
 fn band(n: usize, m: usize, k: i64, lower: bool, dtype: Dtype) -> Result<Array> {
+    // Diagonals further out look like the first ones outside.
+    let k = k.clamp(-(n as i64) - 1, m as i64 + 1);
     let rows = ops::reshape(&arange(0.0, n as f64, 1.0, Dtype::Int64)?, &[n as i64, 1])?;
     let columns = arange(-k as f64, m as f64 - k as f64, 1.0, Dtype::Int64)?;
     let mask = if lower { ops::greater_equal(&rows, &columns)? } else { ops::equal(&rows, &columns)? };

@@ -103,7 +103,7 @@ pub fn flatten(a: &Array, start: i64, end: i64) -> Result<Array> {
 pub fn unflatten(a: &Array, axis: i64, lengths: &[i64]) -> Result<Array> {
     let axis = normalize_axis("unflatten", axis, a.ndim())?;
     let mut lengths = lengths.to_vec();
-    let known: i64 = lengths.iter().filter(|&&n| n != -1).product();
+    let known = lengths.iter().filter(|&&n| n != -1).fold(1i64, |p, &n| p.saturating_mul(n));
     if let Some(free) = lengths.iter_mut().find(|n| **n == -1) {
         *free = if known > 0 { a.shape()[axis] as i64 / known } else { 0 };
     }
@@ -230,12 +230,16 @@ pub fn bitcast(a: &Array, dtype: Dtype) -> Result<Array> {
                 "Changing the type of a scalar is only allowed for types of one size.",
             ));
         };
-        if *last * from % to != 0 {
+        let Some(bytes) = last.checked_mul(from) else {
+            return Err(Error::invalid("view", "The last axis is too long."));
+        };
+        if bytes % to != 0 {
             let message =
                 format!("The last axis, {last} elements of {from} bytes, isn't a multiple of {to} bytes.");
             return Err(Error::invalid("view", message));
         }
-        *last = *last * from / to;
+        *last = bytes / to;
+        crate::array::checked_size(&shape, dtype)?;
         source = contiguous(a)?;
     }
     let op = Primitive::View(View::Bitcast);

@@ -56,16 +56,22 @@ impl Run {
 
     /// Waits for somebody else's run: an interrupt ends the waiting, not the run.
     fn wait_for_other(&self) -> Result<()> {
-        let mut outcome = self.outcome.lock();
         loop {
-            if let Some(o) = &*outcome {
-                return o.clone();
+            if let Some(outcome) = self.wait_a_while() {
+                return outcome;
             }
-            stats::WAITS.add(1);
-            if self.done.wait_for(&mut outcome, Duration::from_millis(20)).timed_out() {
-                interrupted()?;
-            }
+            interrupted()?;
         }
+    }
+
+    /// The outcome, if it comes within [`POLL`]. No lock is held afterwards: a signal handler may evaluate.
+    fn wait_a_while(&self) -> Option<Result<()>> {
+        let mut outcome = self.outcome.lock();
+        if outcome.is_none() {
+            stats::WAITS.add(1);
+            self.done.wait_for(&mut outcome, POLL);
+        }
+        outcome.clone()
     }
 
     fn complete(&self, outcome: Result<()>) {
@@ -75,25 +81,46 @@ impl Run {
 
     /// Waits for the end; an interrupt cancels the run.
     fn wait(&self) -> Result<()> {
-        let mut outcome = self.outcome.lock();
         loop {
-            if let Some(o) = &*outcome {
-                return o.clone();
+            if let Some(outcome) = self.wait_a_while() {
+                return outcome;
             }
-            stats::WAITS.add(1);
-            if self.done.wait_for(&mut outcome, Duration::from_millis(20)).timed_out()
-                && let Err(e) = interrupted()
-            {
+            if let Err(e) = interrupted() {
                 self.cancelled.store(true, Relaxed);
-                drop(outcome);
                 // The run ends at its next poll; nothing may still write when this returns.
-                let mut outcome = self.outcome.lock();
-                while outcome.is_none() {
-                    self.done.wait(&mut outcome);
-                }
+                while self.wait_a_while().is_none() {}
                 return Err(e);
             }
         }
+    }
+}
+
+thread_local! {
+    /// Runs that this thread is in the middle of: more than one when a signal handler evaluates.
+    static ACTIVE: std::cell::RefCell<Vec<Arc<Run>>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+/// While one of these lives, its thread is inside the run.
+struct Active;
+
+impl Active {
+    fn enter(run: &Arc<Run>) -> Active {
+        ACTIVE.with(|a| a.borrow_mut().push(run.clone()));
+        Active
+    }
+
+    fn contains(run: &Arc<Run>) -> bool {
+        ACTIVE.with(|a| a.borrow().iter().any(|r| Arc::ptr_eq(r, run)))
+    }
+
+    fn on_stream(stream: Stream) -> bool {
+        ACTIVE.with(|a| a.borrow().iter().any(|r| r.stream == stream))
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        ACTIVE.with(|a| a.borrow_mut().pop());
     }
 }
 
@@ -151,6 +178,10 @@ fn evaluate(outputs: &[Array], wait: bool) -> Result<()> {
         };
         let run = Run::new(first.node.stream);
         match program::gather(outputs, &run, &|other| other.stream == run.stream)? {
+            Gathered::Wait(other) if Active::contains(&other) => {
+                let text = "The array is being computed by the very eval that this code interrupts.";
+                return Err(Error::new(ErrorKind::Backend, "eval", text));
+            }
             Gathered::Wait(other) => {
                 // Its failure is its caller's; this eval claims the arrays itself on the next turn.
                 if let Err(e) = other.wait_for_other()
@@ -288,9 +319,16 @@ fn submit(mut work: Work, run: &Arc<Run>, wait: bool) -> Result<()> {
     let piece = Run::new(run.stream);
     work.run = piece.clone();
     let result = piece.clone();
-    let job: stream::Job = Box::new(move |arena| result.complete(perform(work, arena)));
-    if let Err(job) = state.try_run_here(job) {
-        state.enqueue(job, || ());
+    let nested = Active::on_stream(run.stream);
+    let _active = (Active::enter(run), Active::enter(&piece));
+    if nested {
+        // A signal handler in the middle of a kernel's poll: the stream is ours, its arena is not.
+        result.complete(perform(work, &mut None));
+    } else {
+        let job: stream::Job = Box::new(move |arena| result.complete(perform(work, arena)));
+        if let Err(job) = state.try_run_here(job) {
+            state.enqueue(job, || ());
+        }
     }
     let outcome = piece.wait();
     if outcome.is_err() {

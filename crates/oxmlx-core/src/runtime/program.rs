@@ -140,12 +140,12 @@ fn claim(
         Status::Ready(_) => Ok(None),
         Status::Failed(e) => Err(Err((**e).clone())),
         Status::Claimed(other, _) if Arc::ptr_eq(other, run) => Ok(None),
-        Status::Claimed(other, stored) if !stored.is_empty() && ready(other) => Ok(None),
         Status::Claimed(other, _) if other.is_foreign() => Err(Err(Error::new(
             oxmlx_types::ErrorKind::Backend,
             "eval",
             "The array was being computed by the parent when this process was forked.",
         ))),
+        Status::Claimed(other, stored) if !stored.is_empty() && ready(other) => Ok(None),
         Status::Claimed(other, _) => Err(Ok(Gathered::Wait(other.clone()))),
         Status::Pending => {
             let retains = node.traced && crate::runtime::trace::is_any_tracing();

@@ -243,13 +243,18 @@ impl StreamState {
 
     /// Waits until everything queued so far has run; `poll` is called every 20 ms.
     pub fn synchronize(&self, poll: &dyn Fn() -> Result<()>) -> Result<()> {
-        let mut q = self.queue.lock();
-        while q.running || !q.jobs.is_empty() {
-            stats::WAITS.add(1);
-            self.changed.wait_for(&mut q, std::time::Duration::from_millis(20));
+        loop {
+            {
+                let mut q = self.queue.lock();
+                if !q.running && q.jobs.is_empty() {
+                    return Ok(());
+                }
+                stats::WAITS.add(1);
+                self.changed.wait_for(&mut q, std::time::Duration::from_millis(20));
+            }
+            // Without the lock: a signal handler may evaluate.
             poll()?;
         }
-        Ok(())
     }
 }
 

@@ -93,6 +93,10 @@ impl PyArray {
         Ok(PyArray::new(convert::from_python(val, args::dtype_arg(dtype)?)?))
     }
 
+    /// Everything is done when the object is made; subclasses may call this with anything.
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __init__(&self, _args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, pyo3::types::PyDict>>) {}
+
     /// Lengths of the axes, as a tuple.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {

@@ -135,12 +135,15 @@ impl PyArray {
     }
 }
 
+/// No float has more digits after the point.
+const MAX_PRECISION: i32 = 1100;
+
 /// Sets how many digits after the point floats print with; a negative precision restores the default, six
 /// significant digits.
 #[pyfunction]
 #[pyo3(signature = (precision=-1))]
 fn set_printoptions(precision: i32) {
-    PRECISION.store(precision, Relaxed);
+    PRECISION.store(precision.min(MAX_PRECISION), Relaxed);
 }
 
 /// A `with` block in which floats print with `precision` digits after the point.
@@ -155,7 +158,7 @@ impl PrintOptions {
     #[new]
     #[pyo3(signature = (precision=-1))]
     fn new(precision: i32) -> PrintOptions {
-        PrintOptions { precision, before: AtomicI32::new(-1) }
+        PrintOptions { precision: precision.min(MAX_PRECISION), before: AtomicI32::new(-1) }
     }
 
     fn __enter__(&self) {

@@ -67,7 +67,17 @@ fn tensordot(
     };
     let (left, right): (Vec<i64>, Vec<i64>) = match (count, axes) {
         (Some(n), _) => ((a.ndim() as i64 - n..a.ndim() as i64).collect(), (0..n).collect()),
-        (None, Some(lists)) => lists.extract::<(Vec<i64>, Vec<i64>)>()?,
+        (None, Some(lists)) => {
+            let mut sides: Vec<Vec<i64>> = lists.extract()?;
+            match (sides.pop(), sides.pop(), sides.pop()) {
+                (Some(b), Some(a), None) => (a, b),
+                _ => {
+                    return Err(pyo3::exceptions::PyValueError::new_err(
+                        "[tensordot] axes must be a number or two lists.",
+                    ));
+                }
+            }
+        }
         (None, None) => Default::default(),
     };
     ops::tensordot(&a, &b, &left, &right).or_raise().map(PyArray::new)
