@@ -48,8 +48,19 @@ pub trait Event: Send + Sync {
     fn wait(&self) -> Result<()>;
 }
 
+/// Where a device's buffers live: the strategy behind the one address that the engine knows. The CPU's is plain
+/// host memory; a device with memory of its own brings copies and their events.
+pub trait Residency: Send + Sync {
+    /// `address..address+bytes` of fresh memory, aligned to 64 bytes at least.
+    fn allocate(&self, bytes: usize) -> Result<Address>;
+    /// Gives memory back.
+    fn free(&self, address: Address, bytes: usize);
+    /// Bytes that the device has in all.
+    fn total_memory(&self) -> usize;
+}
+
 /// A device that can run plans.
-pub trait Backend: Send + Sync {
+pub trait Backend: Residency {
     /// Which device this is.
     fn device(&self) -> Device;
     /// Prepares a plan: picks kernels, builds launch tables. Does not run anything.
@@ -67,12 +78,6 @@ pub trait Backend: Send + Sync {
     /// One element-wise primitive on host scalars, in exactly the arithmetic of its kernel; `None` where the
     /// primitive isn't element-wise.
     fn fold(&self, op: &crate::Primitive, out: oxmlx_types::Dtype, operands: &[Scalar]) -> Option<Scalar>;
-    /// `address..address+bytes` of fresh memory, aligned to 64 bytes at least.
-    fn allocate(&self, bytes: usize) -> Result<Address>;
-    /// Gives memory back.
-    fn free(&self, address: Address, bytes: usize);
-    /// Bytes that the device has in all.
-    fn total_memory(&self) -> usize;
 }
 
 static BACKENDS: OnceLock<parking_lot::RwLock<Vec<Arc<dyn Backend>>>> = OnceLock::new();

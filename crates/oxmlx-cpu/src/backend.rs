@@ -4,7 +4,7 @@ use crate::fused::{self, FusedKernel};
 use crate::view::{View, ViewMut};
 use crate::{elementwise, structured};
 use oxmlx_core::Primitive;
-use oxmlx_core::backend::{Address, Backend, Bindings, Bound, Executable};
+use oxmlx_core::backend::{Address, Backend, Bindings, Bound, Executable, Residency};
 use oxmlx_core::plan::{Plan, Step, ValueId};
 use oxmlx_types::{Device, Dtype, Error, ErrorKind, Result, Scalar, Stream};
 use smallvec::SmallVec;
@@ -42,6 +42,32 @@ impl Executable for Lowered {
     fn bytes(&self) -> usize {
         let groups: usize = self.kernels.iter().flatten().map(FusedKernel::bytes).sum();
         groups + self.kernels.len() * size_of::<Option<FusedKernel>>()
+    }
+}
+
+impl Residency for Cpu {
+    fn allocate(&self, bytes: usize) -> Result<Address> {
+        let refused =
+            || Error::new(ErrorKind::OutOfMemory, "malloc", format!("The system has no {bytes} bytes."));
+        let layout = Layout::from_size_align(bytes.max(1), ALIGN).map_err(|_| refused())?;
+        // SAFETY: the size is not zero.
+        let p = unsafe { std::alloc::alloc(layout) };
+        if p.is_null() { Err(refused()) } else { Ok(Address(p as usize)) }
+    }
+
+    fn free(&self, address: Address, bytes: usize) {
+        if let Ok(layout) = Layout::from_size_align(bytes.max(1), ALIGN) {
+            // SAFETY: the address came from `allocate` with the same number of bytes.
+            unsafe { std::alloc::dealloc(address.0 as *mut u8, layout) }
+        }
+    }
+
+    fn total_memory(&self) -> usize {
+        let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let kib = info
+            .lines()
+            .find_map(|l| l.strip_prefix("MemTotal:")?.trim().split(' ').next()?.parse::<usize>().ok());
+        kib.map_or(usize::MAX / 2, |k| k << 10)
     }
 }
 
@@ -85,30 +111,6 @@ impl Backend for Cpu {
 
     fn fold(&self, op: &Primitive, out: Dtype, operands: &[Scalar]) -> Option<Scalar> {
         elementwise::fold(op, out, operands)
-    }
-
-    fn allocate(&self, bytes: usize) -> Result<Address> {
-        let refused =
-            || Error::new(ErrorKind::OutOfMemory, "malloc", format!("The system has no {bytes} bytes."));
-        let layout = Layout::from_size_align(bytes.max(1), ALIGN).map_err(|_| refused())?;
-        // SAFETY: the size is not zero.
-        let p = unsafe { std::alloc::alloc(layout) };
-        if p.is_null() { Err(refused()) } else { Ok(Address(p as usize)) }
-    }
-
-    fn free(&self, address: Address, bytes: usize) {
-        if let Ok(layout) = Layout::from_size_align(bytes.max(1), ALIGN) {
-            // SAFETY: the address came from `allocate` with the same number of bytes.
-            unsafe { std::alloc::dealloc(address.0 as *mut u8, layout) }
-        }
-    }
-
-    fn total_memory(&self) -> usize {
-        let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let kib = info
-            .lines()
-            .find_map(|l| l.strip_prefix("MemTotal:")?.trim().split(' ').next()?.parse::<usize>().ok());
-        kib.map_or(usize::MAX / 2, |k| k << 10)
     }
 }
 

@@ -23,6 +23,9 @@ struct Key {
     arrays: Vec<(Vec<usize>, Dtype)>,
 }
 
+/// Traces that one function keeps: constants that are new each time must not fill memory.
+const MAX_TRACES: usize = 256;
+
 /// One traced kind of call.
 struct Trace {
     key: Key,
@@ -160,7 +163,11 @@ impl Compiled {
             Some(t) => t,
             None => {
                 let t = Arc::new(self.trace(py, args, kwargs, &arrays, key)?);
-                self.traces.lock().push(t.clone());
+                let mut traces = self.traces.lock();
+                if traces.len() >= MAX_TRACES {
+                    traces.remove(0);
+                }
+                traces.push(t.clone());
                 t
             }
         };

@@ -5,7 +5,7 @@
 //! after the other. In eager mode a piece is one node.
 
 use crate::array::{Array, Status};
-use crate::backend::{self, Bindings, Executable};
+use crate::backend::{self, Bindings, Event, Executable};
 use crate::plan::{Plan, cache};
 use crate::runtime::binder::{self, Binding};
 use crate::runtime::memory::Buffer;
@@ -47,11 +47,6 @@ impl Run {
     /// Whether it belongs to the process that this one was forked from.
     pub(crate) fn is_foreign(&self) -> bool {
         self.pid != std::process::id()
-    }
-
-    /// Why it failed, once it has.
-    fn failure(&self) -> Option<Error> {
-        self.outcome.lock().as_ref().and_then(|o| o.clone().err())
     }
 
     /// Waits for somebody else's run: an interrupt ends the waiting, not the run.
@@ -121,6 +116,16 @@ impl Active {
 impl Drop for Active {
     fn drop(&mut self) {
         ACTIVE.with(|a| a.borrow_mut().pop());
+    }
+}
+
+impl Event for Run {
+    fn is_done(&self) -> bool {
+        self.outcome.lock().is_some()
+    }
+
+    fn wait(&self) -> Result<()> {
+        self.wait_for_other()
     }
 }
 
@@ -382,8 +387,9 @@ fn perform(mut work: Work, arena: &mut Option<Buffer>) -> Result<()> {
 
 fn run_steps(work: &mut Work, arena: &mut Option<Buffer>) -> Result<()> {
     // Earlier work of this stream is done by now; what it failed to write must not be read.
-    if let Some(e) = work.program.producers.iter().find_map(|p| p.failure()) {
-        return Err(e);
+    for producer in &work.program.producers {
+        debug_assert!(producer.is_done());
+        producer.wait()?;
     }
     let need = work.binding.arena_bytes;
     if need > 0 {

@@ -5,6 +5,7 @@
 //! nodes' cached local hashes; a plan is taken only if every node compares equal, never on the hash alone.
 
 use crate::array::{Array, Inputs, Node, Status, Stored};
+use crate::backend::Event;
 use crate::plan::{Def, Graph, GraphNode, ONE, Sym, Value, ValueId, ZERO};
 use crate::primitive::Primitive;
 use crate::runtime::eval::Run;
@@ -213,8 +214,8 @@ pub(crate) struct Program {
     sym_ends: Vec<u32>,
     /// Per leaf value: how often the Program's nodes reference its node.
     pub leaf_uses: Vec<(ValueId, u32)>,
-    /// Runs on the same stream, earlier, that compute some of the leaves.
-    pub producers: Vec<Arc<Run>>,
+    /// Events of runs on the same stream, earlier, that compute some of the leaves.
+    pub producers: Vec<Arc<dyn Event>>,
 }
 
 /// Where a value comes from, with its contents.
@@ -373,8 +374,10 @@ impl Program {
             let stored = match &cell.status {
                 Status::Ready(s) => s[input.index as usize].clone(),
                 Status::Claimed(run, s) if !s.is_empty() => {
-                    if !self.producers.iter().any(|p| Arc::ptr_eq(p, run)) {
-                        self.producers.push(run.clone());
+                    let event: Arc<dyn Event> = run.clone();
+                    if !self.producers.iter().any(|p| std::ptr::addr_eq(Arc::as_ptr(p), Arc::as_ptr(&event)))
+                    {
+                        self.producers.push(event);
                     }
                     s[input.index as usize].clone()
                 }

@@ -2,7 +2,7 @@
 //! donation and failure without any kernel. It stands in for the CPU of this test binary.
 
 use oxmlx_core::Primitive;
-use oxmlx_core::backend::{self, Address, Backend, Bindings, Bound, Executable};
+use oxmlx_core::backend::{self, Address, Backend, Bindings, Bound, Executable, Residency};
 use oxmlx_core::plan::{Plan, Step};
 use oxmlx_types::{Device, Dtype, Error, ErrorKind, Result, Scalar, Stream};
 use parking_lot::{Mutex, MutexGuard};
@@ -57,6 +57,20 @@ impl Executable for Lowered {
     }
 }
 
+impl Residency for Recorder {
+    fn allocate(&self, bytes: usize) -> Result<Address> {
+        // The engine keeps freed blocks and a test is short: what it asks for is never given back.
+        let block = vec![0u8; bytes + 64].leak();
+        Ok(Address((block.as_mut_ptr() as usize).next_multiple_of(64)))
+    }
+
+    fn free(&self, _: Address, _: usize) {}
+
+    fn total_memory(&self) -> usize {
+        1 << 30
+    }
+}
+
 impl Backend for Recorder {
     fn device(&self) -> Device {
         Device::CPU
@@ -92,18 +106,6 @@ impl Backend for Recorder {
 
     fn fold(&self, _: &Primitive, _: Dtype, _: &[Scalar]) -> Option<Scalar> {
         None
-    }
-
-    fn allocate(&self, bytes: usize) -> Result<Address> {
-        // The engine keeps freed blocks and a test is short: what it asks for is never given back.
-        let block = vec![0u8; bytes + 64].leak();
-        Ok(Address((block.as_mut_ptr() as usize).next_multiple_of(64)))
-    }
-
-    fn free(&self, _: Address, _: usize) {}
-
-    fn total_memory(&self) -> usize {
-        1 << 30
     }
 }
 
