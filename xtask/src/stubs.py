@@ -117,7 +117,7 @@ BY_RESULT = {
     "None": """
         eval async_eval synchronize save savez savez_compressed save_safetensors set_default_device
         set_default_stream clear_cache reset_peak_memory disable_compile enable_compile
-        set_printoptions seed clear_plans export_to_dot __setstate__ __setitem__ __delitem__
+        set_printoptions seed clear_plans export_to_dot __init__ __setstate__ __setitem__ __delitem__
         __release_buffer__ __exit__
     """,
     "Any": """
