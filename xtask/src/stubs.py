@@ -117,7 +117,7 @@ BY_RESULT = {
     "None": """
         eval async_eval synchronize save savez savez_compressed save_safetensors set_default_device
         set_default_stream clear_cache reset_peak_memory disable_compile enable_compile
-        set_printoptions seed clear_plans export_to_dot __init__ __setstate__ __setitem__ __delitem__
+        set_printoptions seed clear_plans export_to_dot __setstate__ __setitem__ __delitem__
         __release_buffer__ __exit__
     """,
     "Any": """
@@ -164,7 +164,16 @@ CLASS_ATTRIBUTES = {("finfo", n): "float" for n in ("min", "max", "eps", "smalle
 }
 # Aliases that hold None already.
 OPTIONAL = {"_Axes", "_Stream", "_Path", "_Tree"}
-SKIPPED = {"__doc__", "__module__", "__new__", "__dict__", "__weakref__", "__qualname__", "__match_args__"}
+SKIPPED = {
+    "__doc__",
+    "__init__",
+    "__module__",
+    "__new__",
+    "__dict__",
+    "__weakref__",
+    "__qualname__",
+    "__match_args__",
+}
 # CPython's flag of types that may be subclassed (Py_TPFLAGS_BASETYPE).
 BASE_TYPE = 1 << 10
 BINARY = re.compile(r"__[ri]?(add|sub|mul|truediv|floordiv|mod|pow|matmul|and|or|xor|lshift|rshift)__$")
