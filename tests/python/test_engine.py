@@ -383,3 +383,19 @@ def test_subclasses_initialise():
 def test_tensordot_takes_lists_of_axes():
     a, b = mx.ones((2, 3)), mx.ones((3, 2))
     assert mx.tensordot(a, b, axes=[[1], [0]]).tolist() == [[3, 3], [3, 3]]
+
+
+def test_a_fork_during_async_work_is_an_error_in_the_child_and_nothing_in_the_parent():
+    code = (
+        "import os, oxmlx.core as mx\n"
+        "x = mx.random.normal((1500, 1500)); mx.eval(x)\n"
+        "y = x\n"
+        "for _ in range(20): y = (y @ x) * 1e-2\n"
+        "mx.async_eval(y)\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    try: y[0, 0].item(); os._exit(1)\n"
+        "    except RuntimeError: os._exit(0 if (mx.ones((3,)) + 1).sum().item() == 6 else 2)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), mx.isfinite(y).all().item())"
+    )
+    assert python(code) == "0 True\n"
