@@ -174,17 +174,28 @@ for op in ELEMENTWISE + STRUCTURED:
         arrays, _ = inputs(op, dtype, op.shapes or ((3, 5),) * op.arity)
         out = op(*arrays)
         note(f"{{op}}-{{dtype}}", *(out if isinstance(out, (list, tuple)) else [out]))
-mx.random.seed(3)
-model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Dropout(0.2), nn.Linear(16, 4))
-optimizer = optim.AdamW(1e-2)
-step = nn.value_and_grad(model, lambda m, x, y: nn.losses.cross_entropy(m(x), y, reduction="mean"))
-x, y = mx.random.normal((16, 8)), mx.random.randint(0, 4, (16,))
-for _ in range(10):
-    loss, grads = step(model, x, y)
-    grads, norm = optim.clip_grad_norm(grads, 1.0)
-    optimizer.update(model, grads)
-    mx.eval(model.state, optimizer.state)
-note("training", loss, norm, *[p for _, p in tree_flatten(model.parameters())])
+def train(name, compiled):
+    mx.random.seed(3)
+    model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Dropout(0.2), nn.Linear(16, 4))
+    optimizer = optim.AdamW(1e-2)
+    optimizer.init(model.trainable_parameters())
+    grads_of = nn.value_and_grad(model, lambda m, x, y: nn.losses.cross_entropy(m(x), y, reduction="mean"))
+    x, y = mx.random.normal((16, 8)), mx.random.randint(0, 4, (16,))
+    state = [model.state, optimizer.state, mx.random.state]
+    def step(x, y):
+        loss, grads = grads_of(model, x, y)
+        grads, norm = optim.clip_grad_norm(grads, 1.0)
+        optimizer.update(model, grads)
+        return loss, norm
+    if compiled:
+        step = mx.compile(step, inputs=state, outputs=state)
+    for _ in range(10):
+        loss, norm = step(x, y)
+        mx.eval(loss, norm, model.state, optimizer.state)
+    note(name, loss, norm, *[p for _, p in tree_flatten(model.parameters())])
+train("training", False)
+train("training again", False)
+train("training compiled", True)
 print(sorted(digest.items()))
 """
 
@@ -195,6 +206,7 @@ def test_eager_and_fused_give_the_same_bits():
     fused, eager = eval(python(code)), eval(python(code, OXMLX_EAGER="1"))
     assert len(fused) > 200
     assert [a for a, b in zip(fused, eager) if a != b] == []
+    assert len({bits for name, bits in fused if name.startswith("training")}) == 1
 
 
 def test_nans_are_named_where_they_are_made():

@@ -193,10 +193,9 @@ mod tests {
     fn reshape_of_a_transpose_fails_and_of_a_slice_works() {
         let t = Layout::contiguous(&[2, 3]).permute(&[1, 0]);
         assert_eq!(t.reshape(&[6]), None);
-        assert_eq!(
-            t.reshape(&[3, 1, 2]).map(|l| l.strides.to_vec()),
-            Some(vec![1, 3, 3]).map(|_| t.reshape(&[3, 1, 2]).unwrap().strides.to_vec())
-        );
+        // The axis of length 1 may have any stride.
+        let strides = t.reshape(&[3, 1, 2]).unwrap().strides;
+        assert_eq!((strides[0], strides[2]), (1, 3));
         let rows =
             Layout { shape: smallvec::smallvec![4, 6], strides: smallvec::smallvec![12, 1], offset: 0 };
         assert_eq!(rows.reshape(&[2, 2, 3, 2]).unwrap().strides.to_vec(), vec![24, 12, 2, 1]);
