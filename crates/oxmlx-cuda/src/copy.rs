@@ -1,0 +1,1 @@
+//! Copies into row-major order, and writes into strided windows.

@@ -1,0 +1,1 @@
+//! Arrays from nothing: arange.

@@ -1,0 +1,1 @@
+//! Groups of a plan as generated kernels.

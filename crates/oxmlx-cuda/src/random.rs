@@ -1,0 +1,1 @@
+//! Random words: Threefry-2x32, as on the CPU.

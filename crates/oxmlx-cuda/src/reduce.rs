@@ -1,0 +1,1 @@
+//! Reductions along any axes but a row's, and positions of extremes.
