@@ -20,6 +20,8 @@ pytestmark = pytest.mark.skipif(IS_OFFICIAL_MLX, reason="about this engine")
 
 HERE = Path(__file__).parent
 NODES = 1_000_000
+GATHERS_CLAMP = "gathers clamp their indices on a GPU"
+NO_FORK = "CUDA does not survive a fork; test_gpu.py says what a child gets"
 
 
 def python(code, **env):
@@ -29,6 +31,13 @@ def python(code, **env):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
+
+
+def busy(device, seconds):
+    """Source text that makes `x`, `size`, and the `count` of products that last so many seconds or more, on
+    sixteen cores and on an H200 alike."""
+    size, count = (1500, int(150 * seconds)) if device == "cpu" else (4000, int(400 * seconds))
+    return f"size, count = {size}, {count}\nx = mx.random.normal((size, size)); mx.eval(x)\n"
 
 
 def long_chain(x, y):
@@ -56,6 +65,16 @@ def test_a_million_nodes_are_differentiated_and_dropped():
     del dropped
 
 
+def smallest_block():
+    """Bytes that a kept scalar takes."""
+    x = mx.arange(7.0) + 1
+    mx.eval(x)
+    before = mx.get_active_memory()
+    kept = [x[i] * 2 for i in range(7)]
+    mx.eval(kept)
+    return (mx.get_active_memory() - before) // 7
+
+
 def test_ten_thousand_steps_grow_nothing():
     """Only parameters and loss are evaluated; every tenth loss is kept."""
     model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Dropout(0.1), nn.Linear(8, 4))
@@ -65,6 +84,7 @@ def test_ten_thousand_steps_grow_nothing():
     )
     x, y = mx.random.normal((4, 8)), mx.array([0, 1, 2, 3])
     kept, seen = [], []
+    block = smallest_block()
     for i in range(10_001):
         loss, grads = loss_and_grad(model, x, y)
         optimizer.update(model, grads)
@@ -72,7 +92,7 @@ def test_ten_thousand_steps_grow_nothing():
             kept.append(loss)
         mx.eval(model.parameters(), loss)
         if i % 5000 == 0:
-            held = 64 * len(kept)  # the smallest block that an allocation takes
+            held = block * len(kept)
             rss = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
             seen.append((mx.get_active_memory() - held, debug.cache_stats()["plan_bytes"], rss))
     assert seen[2][0] <= seen[1][0]
@@ -118,6 +138,7 @@ def test_threads_share_and_do_not_share_graphs():
     assert len({r[1] for r in results.values()}) == 1
 
 
+@pytest.mark.cpu_only(NO_FORK)
 def test_a_forked_child_computes():
     code = (
         "import os, oxmlx.core as mx\n"
@@ -131,23 +152,22 @@ def test_a_forked_child_computes():
     assert python(code) == "0 True\n"
 
 
-def test_an_interrupt_ends_a_long_eval_and_nothing_else():
+def test_an_interrupt_ends_a_long_eval_and_nothing_else(device):
     code = (
         "import os, signal, threading, oxmlx.core as mx\n"
         # A background shell makes its children ignore interrupts.
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "x = mx.random.normal((2000, 2000)); mx.eval(x)\n"
-        "z = x\n"
-        "for _ in range(2000): z = (z @ x) * 1e-3\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n" + busy(device, 2) + "z = x\n"
+        "for _ in range(count): z = (z @ x) * 1e-3\n"
         "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
         "try:\n"
         "    mx.eval(z); print('finished')\n"
         "except KeyboardInterrupt:\n"
-        "    print('interrupted', mx.isfinite(x[0, 0]).item(), (x @ x).shape)"
+        "    print('interrupted', mx.isfinite(x[0, 0]).item(), (x @ x).shape == (size, size))"
     )
-    assert python(code) == "interrupted True (2000, 2000)\n"
+    assert python(code) == "interrupted True True\n"
 
 
+@pytest.mark.cpu_only(GATHERS_CLAMP)
 def test_a_failed_eval_leaves_everything_as_it_was():
     x = mx.arange(4.0)
     bad = x[mx.array([7])] + 1
@@ -261,6 +281,7 @@ def test_what_a_transform_retained_is_let_go():
     assert mx.get_active_memory() - before < 4 << 20
 
 
+@pytest.mark.cpu_only(GATHERS_CLAMP)
 def test_a_consumer_of_a_failed_run_fails_too():
     a = mx.arange(4.0)
     bad = a[mx.array([1000])]
@@ -315,15 +336,17 @@ def test_threads_come_and_go():
         mx.async_eval(mx.ones((8,)) + 1)
         mx.synchronize()
 
+    work()
+    before = len(os.listdir("/proc/self/task"))
     for _ in range(100):
         t = threading.Thread(target=work)
         t.start()
         t.join()
     tasks = len(os.listdir("/proc/self/task"))
-    assert tasks < 60, tasks
+    assert tasks - before < 40, (before, tasks)
 
 
-def test_a_signal_handler_may_evaluate():
+def test_a_signal_handler_may_evaluate(device):
     code = (
         "import signal, oxmlx.core as mx\n"
         "k = mx.zeros((3,)); mx.eval(k)\n"
@@ -333,24 +356,23 @@ def test_a_signal_handler_may_evaluate():
         "    try: mx.eval(y)\n"
         "    except RuntimeError as e: seen.append('refused')\n"
         "signal.signal(signal.SIGALRM, handler)\n"
-        "x = mx.random.normal((1500, 1500)); mx.eval(x)\n"
-        "signal.setitimer(signal.ITIMER_REAL, 0.1)\n"
+        + busy(device, 0.5)
+        + "signal.setitimer(signal.ITIMER_REAL, 0.1)\n"
         "y = x\n"
-        "for _ in range(60): y = (y @ x) * 1e-2\n"
+        "for _ in range(count): y = (y @ x) * 1e-2\n"
         "mx.eval(y)\n"
         "print(seen)"
     )
-    assert python(code) == "[3.0, 'refused']\n"
+    # On a GPU the handler's work follows the interrupted eval's, which may be over by then.
+    assert python(code) in ("[3.0, 'refused']\n", *(["[3.0]\n"] if device == "gpu" else []))
 
 
-def test_what_a_signal_handler_raises_arrives():
+def test_what_a_signal_handler_raises_arrives(device):
     code = (
         "import signal, oxmlx.core as mx\n"
         "def handler(*_): raise TimeoutError('mine')\n"
-        "signal.signal(signal.SIGALRM, handler)\n"
-        "x = mx.random.normal((1500, 1500)); mx.eval(x)\n"
-        "y = x\n"
-        "for _ in range(600): y = (y @ x) * 1e-2\n"
+        "signal.signal(signal.SIGALRM, handler)\n" + busy(device, 1) + "y = x\n"
+        "for _ in range(count): y = (y @ x) * 1e-2\n"
         "signal.setitimer(signal.ITIMER_REAL, 0.2)\n"
         "try: mx.eval(y)\n"
         "except TimeoutError as e: print(e)"
@@ -397,6 +419,7 @@ def test_tensordot_takes_lists_of_axes():
     assert mx.tensordot(a, b, axes=[[1], [0]]).tolist() == [[3, 3], [3, 3]]
 
 
+@pytest.mark.cpu_only(NO_FORK)
 def test_a_fork_during_async_work_is_an_error_in_the_child_and_nothing_in_the_parent():
     code = (
         "import os, oxmlx.core as mx\n"
