@@ -15,25 +15,13 @@ os.environ.setdefault("MLX_ENABLE_TF32", "0")
 
 import oxmlx.core as mx
 import pytest
+from support import IS_OFFICIAL_MLX
 from table_exemptions import BEYOND_MLX
-
-IS_OFFICIAL_MLX = mx.array.__module__.startswith("mlx")
-DEVICES = ("cpu", "gpu")
-
-
-def pytest_addoption(parser):
-    parser.addoption(
-        "--device",
-        choices=DEVICES,
-        default=os.environ.get("OXMLX_TEST_DEVICE") or "cpu",
-        help="the device that the tests run on",
-    )
-    parser.addoption("--run-long", action="store_true", help="also run what takes minutes")
 
 
 def pytest_configure(config):
     device = config.getoption("--device")
-    if device not in DEVICES:
+    if device not in ("cpu", "gpu"):
         raise pytest.UsageError(f"OXMLX_TEST_DEVICE is {device!r}: say cpu or gpu.")
     # Processes that tests start ask the environment; modules make arrays when they are collected, so the
     # device must be set before that.
@@ -42,10 +30,6 @@ def pytest_configure(config):
         mx.set_default_device(getattr(mx, device))
     except (RuntimeError, ValueError) as error:
         raise pytest.UsageError(f"--device {device}: {error}") from None
-
-
-def pytest_report_header(config):
-    return f"device: {mx.default_device()}"
 
 
 def pytest_collection_modifyitems(config, items):

@@ -3,8 +3,6 @@ the same bits however a program is run.
 """
 
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -13,8 +11,8 @@ import oxmlx.core as mx
 import oxmlx.nn as nn
 import oxmlx.optimizers as optim
 import pytest
-from conftest import IS_OFFICIAL_MLX
 from oxmlx import debug
+from support import IS_OFFICIAL_MLX, python
 
 pytestmark = pytest.mark.skipif(IS_OFFICIAL_MLX, reason="about this engine")
 
@@ -22,15 +20,6 @@ HERE = Path(__file__).parent
 NODES = 1_000_000
 GATHERS_CLAMP = "gathers clamp their indices on a GPU"
 NO_FORK = "CUDA does not survive a fork; test_gpu.py says what a child gets"
-
-
-def python(code, **env):
-    """Run a program in a process of its own; its output."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, env={**os.environ, **env}
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
 
 
 def busy(device, seconds):
