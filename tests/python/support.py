@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import oxmlx.core as mx
 
@@ -20,3 +21,13 @@ def python(code, timeout=300, **env):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
+
+
+def bits(**env) -> list[tuple[str, str]]:
+    """What `bits_program.py` computes with these settings; it must compute the same each time."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import bits_program as b; b.main()"
+    )
+    found, differing = python(code, **env).splitlines()
+    assert eval(differing) == []
+    return eval(found)
