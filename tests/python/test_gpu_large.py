@@ -1,6 +1,6 @@
 """Arrays of more than 2^31 elements, where 32-bit index arithmetic would wrap, and memory that runs out.
 
-The operands are bytes, so that a GPU of 16 GiB and more can run these; results are read in a few places, so
+The operands are bytes, so that most GPUs can run these; results are read in a few places, so
 that little crosses to the host.
 """
 
@@ -14,13 +14,13 @@ pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 N = (1 << 31) + 4099
 NEAR_THE_END = N - 7
 ROWS, COLUMNS = (1 << 16) + 3, (1 << 15) + 5  # also more than 2^31
-NEEDED = 14 << 30
+NEEDED = 24 << 30
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _room():
     if mx.device_info(mx.gpu)["free_memory"] < NEEDED:
-        pytest.skip("needs 14 GiB of device memory")
+        pytest.skip("needs 24 GiB of device memory")
     yield
     mx.clear_cache()
 

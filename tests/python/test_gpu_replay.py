@@ -172,7 +172,7 @@ PAIRS = [pytest.param(op, d, id=f"{op}-{d}") for op in ELEMENTWISE + STRUCTURED 
 
 @pytest.mark.parametrize("op, dtype", PAIRS)
 def test_both_devices_agree(op, dtype):
-    """A row's values on the CPU and on the GPU: whole numbers are equal, others within the row's tolerance."""
+    """The values of a row: whole numbers are equal, others within the tolerance of the row."""
     found = []
     for device in (mx.cpu, mx.gpu):
         with mx.stream(device):
