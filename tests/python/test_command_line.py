@@ -143,6 +143,15 @@ def test_names_are_those_of_mlx():
     assert python("-c", code).stdout == "[]\n"
 
 
+def test_programs_that_know_only_metal():
+    assert not mx.metal.is_available() and mx.metal.device_info() == {}
+    assert mx.metal.get_active_memory() == mx.get_active_memory()
+    limit = mx.metal.set_cache_limit(1 << 30)
+    assert mx.set_cache_limit(limit) == 1 << 30
+    mx.metal.clear_cache()
+    assert mx.metal.start_capture("trace.gputrace") is None and mx.metal.stop_capture() is None
+
+
 def test_version_is_that_of_the_wheel():
     from importlib import metadata
 
