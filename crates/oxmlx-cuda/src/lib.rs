@@ -9,9 +9,13 @@ pub mod record;
 mod conv;
 mod copy;
 mod create;
+#[cfg(test)]
+mod emulate;
 mod fused;
 mod index;
+mod matmul;
 mod random;
 mod reduce;
 mod shape;
 mod structured;
+mod walk;
