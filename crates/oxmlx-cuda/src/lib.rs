@@ -13,6 +13,8 @@ mod copy;
 mod create;
 mod device;
 mod driver;
+#[cfg(test)]
+mod emulate;
 mod fused;
 mod index;
 mod lower;
