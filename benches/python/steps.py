@@ -1,4 +1,4 @@
-"""What a step that repeats costs the host: launches, and the time until it is handed over and until it is done.
+"""What a step that repeats costs the host: launches, the time to hand it over, the time until it is done.
 
     python benches/python/steps.py [--device cpu|gpu]
 
