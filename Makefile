@@ -100,7 +100,7 @@ bundle-with-compiler: $(VENV)/.ready
 	rm -rf $(BUNDLE)
 	mkdir -p $(BUNDLE)
 	$(BIN)/maturin build --release --interpreter $(BIN)/python $(ABI) --out $(BUNDLE)
-	cp -r tests examples benches pyproject.toml README.md LICENSE $(BUNDLE)/
+	cp -r tests examples benches docs pyproject.toml README.md LICENSE $(BUNDLE)/
 	cp tests/gpu/run.sh $(BUNDLE)/run.sh
 	cp tests/gpu/bundle.mk $(BUNDLE)/Makefile
 	rm -rf $(BUNDLE)/tests/rust $(BUNDLE)/benches/rust
