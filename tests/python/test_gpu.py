@@ -41,9 +41,7 @@ def test_queries():
     assert mx.is_available(mx.gpu) and mx.device_count(mx.gpu) >= 1 and mx.device_count(mx.cpu) == 1
     info = mx.device_info(mx.gpu)
     assert info["device_name"] and info["architecture"].startswith("sm_")
-    major, minor = info["compute_capability_major"], info["compute_capability_minor"]
-    assert info["architecture"] == f"sm_{major}{minor}"
-    assert info["total_memory"] > 1 << 30 and 0 < info["free_memory"] <= info["total_memory"]
+    assert info["memory_size"] > 1 << 30
     assert mx.device_info(mx.cpu)["architecture"] != info["architecture"]
 
 
@@ -205,7 +203,7 @@ def test_threads_evaluate_at_once():
 
 
 def test_out_of_memory_is_an_error_and_the_process_goes_on():
-    total = mx.device_info(mx.gpu)["total_memory"]
+    total = mx.device_info(mx.gpu)["memory_size"]
     kept = mx.ones((1000,)) * 3
     mx.eval(kept)
     with pytest.raises(oxmlx.OutOfMemoryError) as caught:
