@@ -286,8 +286,9 @@ PIECES = (
 )
 
 
-def assert_flat(before, after, held=0):
-    grown = {k: after[k] - before[k] - (held if k == "active" else 0) for k in before}
+def assert_flat(before, after, **more):
+    """Nothing grew by more than its slack and what a test adds to that."""
+    grown = {k: after[k] - before[k] - more.get(k, 0) for k in before}
     assert {k: v for k, v in grown.items() if v > SLACK.get(k, 0)} == {}, (before, after)
 
 
@@ -303,7 +304,8 @@ def test_two_thousand_shapes_grow_nothing():
         if i in (999, 1999):
             del x, y, z
             seen.append(footprint())
-    assert_flat(*seen)
+    # A bucket that is seen rarely may become a graph late.
+    assert_flat(*seen, graphs=64, instantiations=64)
 
 
 def train_for(steps):
@@ -328,7 +330,7 @@ def train_for(steps):
     losses = [loss.item() for loss in kept[:: max(1, len(kept) // 100)]]
     assert losses[-1] < losses[0] and np.isfinite(losses).all()
     # 512 bytes: the smallest block that a kept scalar takes.
-    assert_flat(before, after, held=512 * (second - first))
+    assert_flat(before, after, active=512 * (second - first))
 
 
 def test_training_grows_nothing():
