@@ -48,7 +48,7 @@ suite() {
 }
 parallel() {
   local workers=${OXMLX_TEST_WORKERS:-8}
-  if has xdist && [ "$workers" -gt 1 ]; then suite -n "$workers" "$@"; else suite "$@"; fi
+  if has xdist && [ "$workers" -gt 1 ]; then suite -n "$workers" --dist worksteal "$@"; else suite "$@"; fi
 }
 
 status=0
