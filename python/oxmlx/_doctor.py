@@ -88,7 +88,7 @@ def gpu_rows(report: dict) -> tuple[list[tuple[str, str]], list[str]]:
     if cache := report.get("kernel_cache"):
         rows.append(("kernel cache", f"{cache} ({folder_size(cache) / 2**20:.1f} MiB)"))
     elif devices:
-        rows.append(("kernel cache", "none: no folder can be written; set OXMLX_KERNEL_CACHE to one"))
+        rows.append(("kernel cache", "none: no folder can be written; set OXMLX_CACHE_DIR to one"))
     if devices:
         chosen = report.get("memory") or os.environ.get("OXMLX_MEMORY") or "discrete"
         rows.append(("GPU memory", f"strategy {chosen}"))

@@ -1,5 +1,6 @@
 """What several test files share: which package is tested, and programs in processes of their own."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -23,6 +24,7 @@ def python(code, timeout=300, **env):
     return done.stdout
 
 
+@functools.cache
 def bits(**env) -> list[tuple[str, str]]:
     """What `bits_program.py` computes with these settings; it must compute the same each time."""
     code = (

@@ -99,7 +99,7 @@ def test_doctor_says_what_to_install():
     rows = dict(rows)
     assert rows["GPU 0"] == "NVIDIA H200, compute capability 9.0, 150.0 GiB"
     assert rows["nvrtc"] == "/lib/libnvrtc.so.13" and rows["kernel packs"] == "sm_90"
-    assert "OXMLX_KERNEL_CACHE" in rows["kernel cache"]
+    assert "OXMLX_CACHE_DIR" in rows["kernel cache"]
     assert [line.split()[0] for line in advice] == ["cublasLt", "cudnn"]
     assert 'pip install "oxmlx[cuda13]"' in advice[0] and "nvidia-cudnn-cu13" in advice[1]
 

@@ -41,9 +41,7 @@ def test_queries():
     assert mx.is_available(mx.gpu) and mx.device_count(mx.gpu) >= 1 and mx.device_count(mx.cpu) == 1
     info = mx.device_info(mx.gpu)
     assert info["device_name"] and info["architecture"].startswith("sm_")
-    major, minor = info["compute_capability_major"], info["compute_capability_minor"]
-    assert info["architecture"] == f"sm_{major}{minor}"
-    assert info["total_memory"] > 1 << 30 and 0 < info["free_memory"] <= info["total_memory"]
+    assert info["memory_size"] > 1 << 30
     assert mx.device_info(mx.cpu)["architecture"] != info["architecture"]
 
 
@@ -205,7 +203,7 @@ def test_threads_evaluate_at_once():
 
 
 def test_out_of_memory_is_an_error_and_the_process_goes_on():
-    total = mx.device_info(mx.gpu)["total_memory"]
+    total = mx.device_info(mx.gpu)["memory_size"]
     kept = mx.ones((1000,)) * 3
     mx.eval(kept)
     with pytest.raises(oxmlx.OutOfMemoryError) as caught:
@@ -281,11 +279,11 @@ def test_scatters_drop_what_is_out_of_range():
 # ---- settings ----
 
 
-def test_other_memory_gives_the_same_bits():
+@pytest.mark.parametrize("setting", ["OXMLX_POISON=1", "OXMLX_MEMORY=managed"])
+def test_other_memory_gives_the_same_bits(setting):
     """Memory that is filled with 0xFF before and after use, and managed memory."""
-    plain = bits()
-    for settings in ({"OXMLX_POISON": "1"}, {"OXMLX_MEMORY": "managed"}):
-        assert [a for a, b in zip(plain, bits(**settings)) if a != b] == [], settings
+    other = bits(**dict([setting.split("=")]))
+    assert [a for a, b in zip(bits(), other) if a != b] == []
 
 
 def test_tf32_is_on_as_in_mlx_and_can_be_turned_off():

@@ -19,7 +19,16 @@ from test_plan_cache import counted
 
 pytestmark = pytest.mark.gpu
 
-QUIET = ("plans", "sizings", "lowerings", "instantiations", "kernel_compiles", "direct_launches")
+QUIET = (
+    "plans",
+    "sizings",
+    "lowerings",
+    "encodings",
+    "instantiations",
+    "kernel_compiles",
+    "kernel_disk_hits",
+    "direct_launches",
+)
 
 
 def assert_replayed(gained):
@@ -249,16 +258,37 @@ def footprint():
     mx.synchronize()
     stats = debug.cache_stats()
     rss = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    pieces = {name: stats[name] for name in ("plan_bytes", "graphs", "modules", "pinned_bytes")}
+    pieces = {name: stats[name] for name in PIECES if name in stats}
+    assert len(pieces) >= 5
     return {"active": mx.get_active_memory(), "cache": mx.get_cache_memory(), "rss": rss, **pieces}
 
 
 # How much each may still move: other parts of the process breathe, too.
-SLACK = {"active": 4096, "cache": 32 << 20, "rss": 24 << 20, "plan_bytes": 1 << 20, "graphs": 8, "modules": 4}
+SLACK = {
+    "active": 4096,
+    "cache": 32 << 20,
+    "rss": 24 << 20,
+    "plan_bytes": 1 << 20,
+    "pinned_cache_bytes": 8 << 20,
+    "graphs": 8,
+    "modules": 4,
+    "instantiations": 8,
+    "kernel_compiles": 4,
+}
+PIECES = (
+    "plan_bytes",
+    "pinned_active_bytes",
+    "pinned_cache_bytes",
+    "graphs",
+    "modules",
+    "instantiations",
+    "kernel_compiles",
+)
 
 
-def assert_flat(before, after, held=0):
-    grown = {k: after[k] - before[k] - (held if k == "active" else 0) for k in before}
+def assert_flat(before, after, **more):
+    """Nothing grew by more than its slack and what a test adds to that."""
+    grown = {k: after[k] - before[k] - more.get(k, 0) for k in before}
     assert {k: v for k, v in grown.items() if v > SLACK.get(k, 0)} == {}, (before, after)
 
 
@@ -274,7 +304,8 @@ def test_two_thousand_shapes_grow_nothing():
         if i in (999, 1999):
             del x, y, z
             seen.append(footprint())
-    assert_flat(*seen)
+    # A bucket that is seen rarely may become a graph late.
+    assert_flat(*seen, graphs=64, instantiations=64)
 
 
 def train_for(steps):
@@ -299,7 +330,7 @@ def train_for(steps):
     losses = [loss.item() for loss in kept[:: max(1, len(kept) // 100)]]
     assert losses[-1] < losses[0] and np.isfinite(losses).all()
     # 512 bytes: the smallest block that a kept scalar takes.
-    assert_flat(before, after, held=512 * (second - first))
+    assert_flat(before, after, active=512 * (second - first))
 
 
 def test_training_grows_nothing():
