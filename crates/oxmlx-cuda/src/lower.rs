@@ -354,15 +354,14 @@ impl Run<'_> {
                 }
             }
         }
-        let calls = Arc::new(self.load(&e.calls)?);
-        let recipe = Recipe {
-            key: instance.key.clone(),
-            calls,
-            words: e.words,
-            scratch: e.scratch,
-            runs: 0,
-            used: 0,
+        let calls = self.load(&e.calls)?;
+        // Other lengths may make the very same launches: then it is their next run.
+        let (calls, runs) = match instance.recipes.iter().filter(|r| *r.calls == calls).max_by_key(|r| r.runs) {
+            Some(like) => (like.calls.clone(), like.runs),
+            None => (Arc::new(calls), 0),
         };
+        let key = instance.key.clone();
+        let recipe = Recipe { key, calls, words: e.words, scratch: e.scratch, runs, used: 0 };
         if instance.recipes.len() >= MAX_RECIPES
             && let Some(oldest) = (0..instance.recipes.len()).min_by_key(|&i| instance.recipes[i].used)
         {

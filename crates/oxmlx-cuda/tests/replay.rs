@@ -116,7 +116,9 @@ fn a_cache_that_grows_by_a_row_keeps_its_graph() -> Result<()> {
         eval(&[cache.clone(), out])?;
     }
     let now = cold();
-    assert_eq!(now[..3], before[..3], "planned, instantiated or lowered again");
+    assert_eq!([now[0], now[2]], [before[0], before[2]], "planned or lowered again");
+    // One graph a bucket of lengths.
+    assert!(now[1] - before[1] <= 1, "instantiated {} times", now[1] - before[1]);
     assert_eq!(session.graphs(), 32);
     Ok(())
 }
