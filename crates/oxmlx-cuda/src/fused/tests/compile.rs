@@ -109,7 +109,11 @@ pub(super) fn rms_norm(d: Dtype) -> Group {
 
 fn check(name: &str, texts: Vec<(String, crate::record::Grid)>) -> Duration {
     let start = Instant::now();
-    for (text, _) in texts {
+    for (i, (text, _)) in texts.into_iter().enumerate() {
+        if let Some(folder) = std::env::var_os("OXMLX_TEXTS") {
+            let file = std::path::Path::new(&folder).join(format!("{name}_{i}.cu").replace(' ', "_"));
+            std::fs::write(file, &text).unwrap();
+        }
         if let Err(e) = nvrtc::compile(&text) {
             panic!("{name}: {e}\n{text}");
         }
@@ -173,9 +177,9 @@ fn usual_groups_compile_soon() {
     let d = Dtype::Bfloat16;
     for n in [8usize, 100, 1000, 4096, 5001, 32_000, 100_000] {
         let l = |n| vec![Layout::contiguous(&[3, n]); 6];
-        println!("softmax of {n}: {:?}", check("softmax", texts(&softmax(d), &l(n))));
-        println!("sum of {n}: {:?}", check("sum", texts(&sum(Dtype::Float32), &l(n))));
-        println!("norm of {n}: {:?}", check("norm", texts(&rms_norm(d), &l(n))));
+        println!("softmax of {n}: {:?}", check(&format!("softmax {n}"), texts(&softmax(d), &l(n))));
+        println!("sum of {n}: {:?}", check(&format!("sum {n}"), texts(&sum(Dtype::Float32), &l(n))));
+        println!("norm of {n}: {:?}", check(&format!("norm {n}"), texts(&rms_norm(d), &l(n))));
     }
     let add = group(
         0,
@@ -184,11 +188,19 @@ fn usual_groups_compile_soon() {
         &[2],
     );
     for n in [1000, 1 << 24] {
-        println!("add of {n}: {:?}", check("add", texts(&add, &vec![Layout::contiguous(&[n]); 4])));
+        println!("add of {n}: {:?}", check(&format!("add {n}"), texts(&add, &vec![Layout::contiguous(&[n]); 4])));
         let c = chain(Dtype::Float32);
-        println!("chain of {n}: {:?}", check("chain", texts(&c, &vec![Layout::contiguous(&[n]); 4])));
+        println!("chain of {n}: {:?}", check(&format!("chain {n}"), texts(&c, &vec![Layout::contiguous(&[n]); 4])));
     }
     let square = Layout::contiguous(&[64, 64]);
     let mixed = [square.clone(), square.clone(), square.permute(&[1, 0]), square];
+    let f = Dtype::Float32;
+    let add32 = group(
+        0,
+        &[full(f), full(f)],
+        &[(Instr::Binary { op: BinaryOp::Add, a: 0, b: 1, dst: 2 }, full(f))],
+        &[2],
+    );
+    println!("add of floats: {:?}", check("add32", texts(&add32, &vec![Layout::contiguous(&[1 << 24]); 4])));
     println!("add across: {:?}", check("add across", texts(&add, &mixed)));
 }
