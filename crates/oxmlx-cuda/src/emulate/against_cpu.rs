@@ -8,7 +8,9 @@ use oxmlx_cpu::view::{View, ViewMut};
 use oxmlx_types::{Dtype, Layout, Scalar, contiguous_strides};
 
 mod copies;
+mod convolutions;
 mod indices;
+mod reductions;
 
 /// How close results must be.
 #[derive(Clone, Copy, PartialEq)]
