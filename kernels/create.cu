@@ -20,8 +20,11 @@ struct Ramp<boolean> {
   }
 };
 __device__ __forceinline__ float64 ramp(uint64 start, uint64 step, uint64 i) {
-  return __longlong_as_double(static_cast<int64>(start)) +
-         static_cast<float64>(i) * __longlong_as_double(static_cast<int64>(step));
+  return bits_as<float64>(start) + static_cast<float64>(i) * bits_as<float64>(step);
+}
+// Halves come from the upper word of a float64, as on the CPU.
+__device__ __forceinline__ float32 upper(float64 x) {
+  return to_odd(bits_as<float64>(bits_as<uint64>(x) & 0xffffffff00000000ull));
 }
 template <>
 struct Ramp<float64> {
@@ -36,13 +39,13 @@ struct Ramp<float32> {
 template <>
 struct Ramp<half> {
   static __device__ __forceinline__ half at(uint64 a, uint64 b, uint64 i) {
-    return Element<half>::narrow(to_odd(ramp(a, b, i)));
+    return Element<half>::narrow(upper(ramp(a, b, i)));
   }
 };
 template <>
 struct Ramp<brain> {
   static __device__ __forceinline__ brain at(uint64 a, uint64 b, uint64 i) {
-    return Element<brain>::narrow(to_odd(ramp(a, b, i)));
+    return Element<brain>::narrow(upper(ramp(a, b, i)));
   }
 };
 template <>

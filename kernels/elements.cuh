@@ -16,15 +16,9 @@ namespace elements {
 struct boolean {
   uint8 value;
 };
-struct half {
-  uint16 bits;
-};
-struct brain {
-  uint16 bits;
-};
-struct alignas(8) complex {
-  float32 re, im;
-};
+typedef ::float16 half;
+typedef ::bfloat16 brain;
+typedef ::complex64 complex;
 
 typedef boolean t_bool;
 typedef uint8 t_uint8;
@@ -77,33 +71,19 @@ struct alignas(sizeof(T) * V) Pack {
 
 // ---- Conversions.
 
-#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
-__device__ __forceinline__ uint32 float_bits(float32 x) { return __float_as_uint(x); }
-__device__ __forceinline__ float32 bits_float(uint32 x) { return __uint_as_float(x); }
-__device__ __forceinline__ float32 half_float(uint16 h) {
-  float32 x;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
-  return x;
-}
-__device__ __forceinline__ uint16 float_half(float32 x) {
-  uint16 h;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
-  return h;
-}
+__device__ __forceinline__ uint32 float_bits(float32 x) { return bits_as<uint32>(x); }
+__device__ __forceinline__ float32 bits_float(uint32 x) { return bits_as<float32>(x); }
+
 __device__ __forceinline__ float32 toward_zero(float64 x) {
+#if defined(__CUDA_ARCH__)
   float32 y;
   asm("cvt.rz.f32.f64 %0, %1;" : "=f"(y) : "d"(x));
   return y;
-}
+#else
+  float32 y = static_cast<float32>(x);
+  float64 up = static_cast<float64>(y);
+  return (x > 0 ? up > x : up < x) ? bits_float(float_bits(y) - 1u) : y;
 #endif
-
-__device__ __forceinline__ float32 brain_float(uint16 b) { return bits_float(static_cast<uint32>(b) << 16); }
-
-// Integer operations: the same on every architecture, and the bits of the CPU.
-__device__ __forceinline__ uint16 float_brain(float32 x) {
-  uint32 b = float_bits(x);
-  uint32 rounded = (b + 0x7fffu + ((b >> 16) & 1u)) >> 16;
-  return static_cast<uint16>(x != x ? (b >> 16 | 0x40u) : rounded);
 }
 
 // float64 to float32, rounded to odd: rounding once more, to a half, then gives what one rounding gives.
@@ -144,7 +124,7 @@ struct Arith<float32> {
   static __device__ __forceinline__ float32 add(float32 a, float32 b) { return a + b; }
   static __device__ __forceinline__ float32 mul(float32 a, float32 b) { return a * b; }
   static __device__ __forceinline__ float32 fma(float32 a, float32 b, float32 c) {
-    return __builtin_fmaf(a, b, c);
+    return __fmaf_rn(a, b, c);
   }
   static __device__ __forceinline__ bool less(float32 a, float32 b) { return a < b; }
   static __device__ __forceinline__ bool equal(float32 a, float32 b) { return a == b; }
@@ -160,7 +140,7 @@ struct Arith<float64> {
   static __device__ __forceinline__ float64 add(float64 a, float64 b) { return a + b; }
   static __device__ __forceinline__ float64 mul(float64 a, float64 b) { return a * b; }
   static __device__ __forceinline__ float64 fma(float64 a, float64 b, float64 c) {
-    return __builtin_fma(a, b, c);
+    return __fma_rn(a, b, c);
   }
   static __device__ __forceinline__ bool less(float64 a, float64 b) { return a < b; }
   static __device__ __forceinline__ bool equal(float64 a, float64 b) { return a == b; }
@@ -222,22 +202,18 @@ struct Element<boolean> {
 template <>
 struct Element<half> {
   typedef float32 Acc;
-  static __device__ __forceinline__ float32 widen(half x) { return half_float(x.bits); }
+  static __device__ __forceinline__ float32 widen(half x) { return widen_float16(x); }
   static __device__ __forceinline__ half narrow(float32 x) {
-    half h;
-    h.bits = float_half(x);
-    return h;
+    return narrow_float16(x);
   }
 };
 
 template <>
 struct Element<brain> {
   typedef float32 Acc;
-  static __device__ __forceinline__ float32 widen(brain x) { return brain_float(x.bits); }
+  static __device__ __forceinline__ float32 widen(brain x) { return widen_bfloat16(x); }
   static __device__ __forceinline__ brain narrow(float32 x) {
-    brain b;
-    b.bits = float_brain(x);
-    return b;
+    return narrow_bfloat16(x);
   }
 };
 

@@ -34,7 +34,7 @@ __device__ __forceinline__ void read(T* to, const T* from) {
 #pragma unroll
   for (int i = 0; i < N; i += P) {
     const B b = *reinterpret_cast<const B*>(from + i);
-    __builtin_memcpy(to + i, &b, sizeof(B));
+    memcpy(to + i, &b, sizeof(B));
   }
 }
 
@@ -44,7 +44,7 @@ __device__ __forceinline__ void write(T* to, const T* from) {
 #pragma unroll
   for (int i = 0; i < N; i += P) {
     B b;
-    __builtin_memcpy(&b, from + i, sizeof(B));
+    memcpy(&b, from + i, sizeof(B));
     *reinterpret_cast<B*>(to + i) = b;
   }
 }
@@ -64,7 +64,7 @@ __device__ __forceinline__ T read_loose(const T* from) {
 #pragma unroll
   for (int i = 0; i < (int)sizeof(T); ++i) b[i] = reinterpret_cast<const uint8*>(from)[i];
   T x;
-  __builtin_memcpy(&x, b, sizeof(T));
+  memcpy(&x, b, sizeof(T));
   return x;
 }
 

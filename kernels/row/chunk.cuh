@@ -9,8 +9,8 @@
 namespace row {
 
 // Neighbours in memory, `P` elements an access. `Whole` rows end with a chunk.
-template <int P, bool Whole, typename T>
-__device__ __forceinline__ void read_unit(T* to, const T* from, int64 left) {
+template <int P, bool Whole, typename T, typename I>
+__device__ __forceinline__ void read_unit(T* to, const T* from, I left) {
   if (Whole ? left > 0 : left >= 4) {
     read<4, P>(to, from);
   } else {
@@ -20,28 +20,28 @@ __device__ __forceinline__ void read_unit(T* to, const T* from, int64 left) {
 }
 
 // Elements that are `stride` apart.
-template <typename T>
-__device__ __forceinline__ void read_strided(T* to, const T* from, int64 stride, int64 left) {
+template <typename T, typename I>
+__device__ __forceinline__ void read_strided(T* to, const T* from, int64 stride, I left) {
 #pragma unroll
   for (int e = 0; e < 4; ++e) to[e] = e < left ? read_one(from + e * stride) : T{};
 }
 
 // Elements of a row with several axes of its own; `at` is the chunk's first.
-template <int Rank, typename T>
-__device__ __forceinline__ void read_walked(T* to, const T* from, Record words, int64 at, int64 left) {
+template <int Rank, typename T, typename I>
+__device__ __forceinline__ void read_walked(T* to, const T* from, Record words, int64 at, I left) {
 #pragma unroll
   for (int e = 0; e < 4; ++e) to[e] = e < left ? read_one(from + walk<Rank>(at + e, words)) : T{};
 }
 
 // As the last one, not aligned to the element's size.
-template <int Rank, typename T>
-__device__ __forceinline__ void read_loosely(T* to, const T* from, Record words, int64 at, int64 left) {
+template <int Rank, typename T, typename I>
+__device__ __forceinline__ void read_loosely(T* to, const T* from, Record words, int64 at, I left) {
 #pragma unroll
   for (int e = 0; e < 4; ++e) to[e] = e < left ? read_loose(from + walk<Rank>(at + e, words)) : T{};
 }
 
-template <int P, bool Whole, typename T>
-__device__ __forceinline__ void write_unit(T* to, const T* from, int64 left) {
+template <int P, bool Whole, typename T, typename I>
+__device__ __forceinline__ void write_unit(T* to, const T* from, I left) {
   if (Whole ? left > 0 : left >= 4) {
     write<4, P>(to, from);
   } else if (!Whole) {

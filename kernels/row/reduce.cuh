@@ -20,14 +20,14 @@ struct Words {
 template <typename C>
 __device__ __forceinline__ Words<C> to_words(C x) {
   Words<C> w = {{0, 0}};
-  __builtin_memcpy(w.word, &x, sizeof(C));
+  memcpy(w.word, &x, sizeof(C));
   return w;
 }
 
 template <typename C>
 __device__ __forceinline__ C from_words(Words<C> w) {
   C x;
-  __builtin_memcpy(&x, w.word, sizeof(C));
+  memcpy(&x, w.word, sizeof(C));
   return x;
 }
 

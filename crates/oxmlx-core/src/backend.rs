@@ -111,6 +111,10 @@ pub trait Remote: Send + Sync {
 pub trait Backend: Residency {
     /// Which device this is.
     fn device(&self) -> Device;
+    /// The product's name and its architecture, for people.
+    fn description(&self) -> (String, String) {
+        (self.device().to_string(), std::env::consts::ARCH.into())
+    }
     /// Prepares a plan: picks kernels, builds launch tables. Does not run anything.
     fn lower(&self, plan: &Arc<Plan>) -> Result<Arc<dyn Executable>>;
     /// Runs a lowered plan on a stream. The caller holds the stream's lock. `poll` is called between kernels

@@ -34,7 +34,7 @@ pub(crate) struct StreamState {
 pub(crate) struct Gpu {
     me: Weak<Gpu>,
     device: Device,
-    driver: Box<dyn Driver>,
+    driver: Arc<dyn Driver>,
     /// The process that may use it: a forked child may not.
     pid: u32,
     streams: RwLock<FxHashMap<u32, Arc<StreamState>>>,
@@ -46,7 +46,7 @@ pub(crate) struct Gpu {
 }
 
 impl Gpu {
-    pub fn new(index: u16, driver: Box<dyn Driver>) -> Arc<Gpu> {
+    pub fn new(index: u16, driver: Arc<dyn Driver>) -> Arc<Gpu> {
         Arc::new_cyclic(|me| Gpu {
             me: me.clone(),
             device: Device { kind: DeviceKind::Gpu, index },
@@ -280,6 +280,11 @@ impl Remote for Gpu {
 impl Backend for Gpu {
     fn device(&self) -> Device {
         self.device
+    }
+
+    fn description(&self) -> (String, String) {
+        let info = self.driver.info();
+        (info.name.clone(), format!("sm_{}", info.architecture))
     }
 
     fn lower(&self, plan: &Arc<Plan>) -> Result<Arc<dyn Executable>> {

@@ -9,6 +9,8 @@ mod functors;
 mod layout;
 mod pointwise;
 mod program;
+mod row_text;
+mod rows;
 
 use crate::record::{Encoding, Kernel, Operand};
 use oxmlx_core::plan::{Group, ValueId};
@@ -23,11 +25,12 @@ pub(crate) struct FusedKernel {
     program: Program,
     /// The kernels made so far, by form. There are few.
     pointwise: Mutex<Vec<(pointwise::Form, Arc<Kernel>)>>,
+    rows: Mutex<Vec<(rows::Form, Arc<Kernel>)>>,
 }
 
 /// Lowers a group: an error where an operation has no function for its dtype.
 pub(crate) fn lower(group: &Group) -> Result<FusedKernel> {
-    Ok(FusedKernel { program: Program::new(group)?, pointwise: Mutex::default() })
+    Ok(FusedKernel { program: Program::new(group)?, pointwise: Mutex::default(), rows: Mutex::default() })
 }
 
 impl FusedKernel {
@@ -39,7 +42,9 @@ impl FusedKernel {
     /// Adds this group's launches. `operand` gives the operand of a value; of the domain only the shape counts.
     pub fn encode<'a>(&self, operand: &dyn Fn(ValueId) -> Operand<'a>, e: &mut Encoding) -> Result<()> {
         let p = &self.program;
-        if let Some((form, grid, words)) = pointwise::plan(p, operand) {
+        if p.row_axes > 0 {
+            rows::encode(p, operand, e, |form| kernel_of(&self.rows, form, |f| row_text::text(p, f)));
+        } else if let Some((form, grid, words)) = pointwise::plan(p, operand) {
             let kernel = kernel_of(&self.pointwise, form, |f| pointwise::text(p, f));
             e.launch_kernel(kernel, grid, &words);
         }

@@ -13,6 +13,8 @@ mod copy;
 mod create;
 mod device;
 mod driver;
+#[cfg(test)]
+mod emulate;
 mod fused;
 mod index;
 mod lower;
@@ -23,6 +25,7 @@ mod report;
 mod shape;
 mod staging;
 mod structured;
+mod walk;
 
 pub use driver::library::set_package_folders;
 pub use driver::recording;
@@ -35,11 +38,11 @@ use std::sync::Arc;
 /// Every GPU that can be used; none where there is no driver. `report` says why.
 pub fn discover() -> Vec<Arc<dyn Backend>> {
     let count = driver::device_count().unwrap_or(0);
-    let made = (0..count).filter_map(|i| driver::Cuda::new(i).ok().map(|c| Gpu::new(i, Box::new(c))));
+    let made = (0..count).filter_map(|i| driver::Cuda::new(i).ok().map(|c| Gpu::new(i, Arc::new(c))));
     made.map(|g| g as Arc<dyn Backend>).collect()
 }
 
 /// A GPU that records: see [`recording`].
-pub fn recording(driver: Box<recording::Recording>) -> Arc<dyn Backend> {
+pub fn recording(driver: Arc<recording::Recording>) -> Arc<dyn Backend> {
     Gpu::new(0, driver)
 }

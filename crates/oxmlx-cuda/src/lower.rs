@@ -12,7 +12,7 @@ use crate::fused::{self, FusedKernel};
 use crate::record::{Call, Encoding, Gemm, Grid, Kernel, Operand, Word};
 use crate::{block, structured};
 use oxmlx_core::backend::{Bindings, Event, Executable};
-use oxmlx_core::plan::{Home, Plan, Step, ValueId};
+use oxmlx_core::plan::{Home, Instr, Plan, Step, ValueId};
 use oxmlx_core::primitive::Op;
 use oxmlx_core::runtime::stats;
 use oxmlx_types::{Result, Stream};
@@ -194,6 +194,16 @@ impl Drop for Lowered {
     }
 }
 
+fn instruction_name(i: &Instr) -> &'static str {
+    match i {
+        Instr::Unary { op, .. } => op.name(),
+        Instr::Binary { op, .. } => op.name(),
+        Instr::Select { .. } => "where",
+        Instr::Cast { .. } => "astype",
+        Instr::Reduce { op, .. } => op.name(),
+    }
+}
+
 /// What a plan does, for error messages.
 fn describe(plan: &Plan) -> String {
     let names: Vec<String> = plan
@@ -202,7 +212,7 @@ fn describe(plan: &Plan) -> String {
         .take(12)
         .map(|s| match s {
             Step::Group(g) => {
-                let ops: Vec<&str> = g.instrs.iter().take(6).map(fused::name).collect();
+                let ops: Vec<&str> = g.instrs.iter().take(6).map(instruction_name).collect();
                 format!("({})", ops.join(" "))
             }
             Step::Op { op, .. } => oxmlx_core::Primitive::Op(op.clone()).name().into(),

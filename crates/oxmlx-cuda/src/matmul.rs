@@ -23,7 +23,7 @@ pub(crate) fn encode(a: &Operand<'_>, b: &Operand<'_>, out: &Operand<'_>, e: &mu
         return Ok(());
     }
     if k == 0 {
-        return copy::zero(out, e);
+        return copy::fill(out.address(), out.size() * out.dtype.size(), 0, e);
     }
     let batch = &out.shape()[..rank - 2];
     let a = side(a, m, k, e)?;

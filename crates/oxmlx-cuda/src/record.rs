@@ -102,7 +102,7 @@ impl Grid {
 }
 
 /// A matrix product by the library, batched: `d = a @ b`, row-major operands with leading dimensions.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Gemm {
     /// Element type of all three.
     pub dtype: Dtype,

@@ -156,7 +156,7 @@ mod tests {
         let w = Walk::new(&[2, 1, 3, 4], [&[12, 7, 4, 1], &[12, 0, 4, 1]]);
         assert_eq!(w.dims.as_slice(), &[Dim { len: 24, step: [1, 1] }]);
         let w = Walk::new(&[2, 3, 4], [&[12, 4, 1], &[1, 2, 6]]);
-        assert_eq!((w.dims.len(), w.size()), (2, 24));
+        assert_eq!((w.dims.len(), w.size()), (3, 24));
         assert_eq!(Walk::<1>::new(&[], [&[]]).split_inner().1.len, 1);
     }
 

@@ -43,7 +43,7 @@ pub fn init() {
 }
 
 /// What was found of CUDA on this machine, for people and for error messages.
-pub use oxmlx_cuda::report as cuda_report;
+pub use oxmlx_cuda::{report as cuda_report, set_package_folders};
 
 /// Threads that share a kernel's work on the CPU.
 pub fn cpu_threads() -> usize {

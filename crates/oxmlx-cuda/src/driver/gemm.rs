@@ -164,8 +164,8 @@ unsafe fn make(
     let Some((element, compute, scale)) = types(gemm.dtype) else {
         return Err(super::context::unsupported("matrix products of this type"));
     };
-    let mut plan =
-        Plan { operation: null_mut(), layouts: [null_mut(); 3], algorithm: Default::default() };
+    let algorithm = lt::cublasLtMatmulAlgo_t { data: [0; 8] };
+    let mut plan = Plan { operation: null_mut(), layouts: [null_mut(); 3], algorithm };
     let [m, n, k] = gemm.mnk.map(|x| x as u64);
     let [ta, tb] = gemm.transposed;
     // In column-major terms: rows and columns as stored.
