@@ -134,6 +134,26 @@ def indexing():
         for fold in FOLDS if dtype not in ("bool_", "complex64") else ():
             case(f"{fold} columns {dtype}", lambda d=dtype, f=fold: [fold_columns(d, f)])
 
+    for dtype in FLOATS:
+        for rows, width in ((4, 30), (300, 30), (300, 5000)):
+            gradient = lambda d=dtype, r=rows, w=width: [along_gradient(d, r, w)]
+            case(f"take_along gradient {dtype} {rows} {width}", gradient)
+    # Places beyond 32 bits, sorted.
+    case("add at far places", lambda: [far_places()])
+
+
+def along_gradient(dtype, rows, width):
+    index = indices((rows, width), 9)
+    loss = lambda x: (mx.take_along_axis(x, index, axis=0) * 2).sum()
+    return mx.grad(loss)(values((9, width), dtype))
+
+
+def far_places():
+    if mx.default_device() == mx.cpu:
+        return mx.zeros(())
+    index = mx.array(np.random.RandomState(5).randint(0, 1 << 32, 2000).astype(np.int64))
+    return mx.zeros(((1 << 32) + 9,), mx.uint8).at[index].add(mx.array(1, mx.uint8))[-9:]
+
 
 def put(dtype, shape, index):
     x = values(shape, dtype)
