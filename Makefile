@@ -88,7 +88,7 @@ kernels: $(CUDA_VENV)/.ready ## Compile every kernel for ARCHS, without a GPU.
 	$(MAKE) --no-print-directory kernels-with-compiler
 
 kernels-with-compiler:
-	cargo run --quiet -p xtask -- kernels --archs $(ARCHS)
+	cargo run --quiet -p xtask -- kernels --arch $(ARCHS)
 
 wheel-cuda: $(CUDA_VENV)/.ready ## Build a release wheel with packs for ARCHS into dist/.
 	OXMLX_CUDA_ARCHS=$(ARCHS) $(MAKE) --no-print-directory wheel
