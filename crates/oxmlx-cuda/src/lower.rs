@@ -356,7 +356,8 @@ impl Run<'_> {
         }
         let calls = self.load(&e.calls)?;
         // Other lengths may make the very same launches: then it is their next run.
-        let (calls, runs) = match instance.recipes.iter().filter(|r| *r.calls == calls).max_by_key(|r| r.runs) {
+        let (calls, runs) = match instance.recipes.iter().filter(|r| *r.calls == calls).max_by_key(|r| r.runs)
+        {
             Some(like) => (like.calls.clone(), like.runs),
             None => (Arc::new(calls), 0),
         };
@@ -500,7 +501,8 @@ impl Run<'_> {
         let puts = (unit, total.div_ceil(block::UNITS[unit]));
         let addresses = self.products(calls, &instance.words);
         let same = |g: &Graph| Arc::ptr_eq(&g.calls, calls) || g.calls == *calls;
-        let found = instance.graphs.iter().position(|g| g.puts == puts && g.addresses == addresses && same(g));
+        let found =
+            instance.graphs.iter().position(|g| g.puts == puts && g.addresses == addresses && same(g));
         if let Some(at) = found {
             instance.graphs[at].used = instance.clock;
             stats::GRAPH_LAUNCHES.add(1);

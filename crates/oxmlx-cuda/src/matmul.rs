@@ -71,8 +71,7 @@ fn shift(word: Word, elements: isize, bytes: usize) -> Word {
 fn side(x: &Operand<'_>, rows: usize, columns: usize, e: &mut Encoding) -> Result<Side> {
     let rank = x.shape().len();
     let (batch, matrix) = x.strides().split_at(rank - 2);
-    let batch: Vec<isize> =
-        batch.iter().zip(x.shape()).map(|(&s, &n)| if n == 1 { 0 } else { s }).collect();
+    let batch: Vec<isize> = batch.iter().zip(x.shape()).map(|(&s, &n)| if n == 1 { 0 } else { s }).collect();
     // The library steps forwards only, and elements must lie at multiples of their size.
     let forward = batch.iter().all(|&s| s >= 0) && x.alignment as usize >= x.dtype.size().min(16);
     if forward && let Some((transposed, leading)) = stored(matrix, rows, columns) {

@@ -98,7 +98,11 @@ pub(crate) fn upload(gpu: &Arc<Gpu>, from: &[u8], to: u64, stream: StreamHandle)
         for other in others {
             // A panic there is a bug; it must not be taken for success.
             outcome = outcome.and(other.join().unwrap_or_else(|_| {
-                Err(oxmlx_types::Error::new(oxmlx_types::ErrorKind::Backend, "copy", "a copying thread panicked"))
+                Err(oxmlx_types::Error::new(
+                    oxmlx_types::ErrorKind::Backend,
+                    "copy",
+                    "a copying thread panicked",
+                ))
             }));
         }
         outcome

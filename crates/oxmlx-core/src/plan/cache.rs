@@ -77,10 +77,9 @@ pub fn clear() {
 /// The plan of a Program, made if it is new.
 pub(crate) fn find(program: &Program) -> Result<Found> {
     let shard = &shards()[(program.hash >> 60) as usize % SHARDS];
-    let known = shard
-        .lock()
-        .get(&program.hash)
-        .and_then(|all| all.iter().find(|e| e.device == program.stream.device && program.matches(&e.graph)).cloned());
+    let known = shard.lock().get(&program.hash).and_then(|all| {
+        all.iter().find(|e| e.device == program.stream.device && program.matches(&e.graph)).cloned()
+    });
     let entry = match known {
         Some(entry) => {
             stats::LEVEL1_HITS.add(1);
@@ -114,7 +113,15 @@ fn make(program: &Program) -> Result<Arc<Entry>> {
     stats::LOWERINGS.add(1);
     let executable = backend.lower(&plan)?;
     let bytes = 2 * graph.bytes() + executable.bytes() + size_of::<Entry>();
-    Ok(Arc::new(Entry { device, graph, plan, executable, bytes, used: AtomicU64::new(0), sizings: Mutex::default() }))
+    Ok(Arc::new(Entry {
+        device,
+        graph,
+        plan,
+        executable,
+        bytes,
+        used: AtomicU64::new(0),
+        sizings: Mutex::default(),
+    }))
 }
 
 /// The arena for these lengths.

@@ -179,7 +179,8 @@ fn contiguous(program: &Program, v: usize) -> Layout {
 /// Buffers for the owned values: an input's where the plan allows it and nobody else can tell.
 fn own_buffers(program: &Program, plan: &Plan, b: &mut Binding) -> Result<Vec<Buffer>> {
     let mut taken: Vec<Option<Buffer>> = vec![None; plan.owned.len()];
-    if !plan.fallible {
+    // A device's kernels refuse nothing: they clamp indices.
+    if !plan.fallible || program.stream.device != Device::CPU {
         let mut given: Vec<ValueId> = Vec::new();
         for &(leaf, out) in &plan.aliases {
             let Home::Owned(k) = plan.homes[out as usize] else { continue };

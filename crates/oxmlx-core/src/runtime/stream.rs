@@ -177,7 +177,8 @@ pub(crate) fn state(stream: Stream) -> Arc<StreamState> {
         // Leaked on purpose: their workers exist in the parent only, and a lock may have been held.
         std::mem::forget(std::mem::take(&mut r.states));
     }
-    let new = || StreamState { stream, arena: Mutex::new(None), queue: Mutex::default(), changed: Condvar::new() };
+    let new =
+        || StreamState { stream, arena: Mutex::new(None), queue: Mutex::default(), changed: Condvar::new() };
     r.states.entry(stream.index).or_insert_with(|| Arc::new(new())).clone()
 }
 

@@ -83,7 +83,15 @@ impl Cuda {
             check(status, "The memory pool's threshold can't be set")?;
             info(device)?
         };
-        Ok(Cuda { index, device, context, pool, info, modules: Modules::default(), gemms: Default::default() })
+        Ok(Cuda {
+            index,
+            device,
+            context,
+            pool,
+            info,
+            modules: Modules::default(),
+            gemms: Default::default(),
+        })
     }
 
     /// Makes this GPU the calling thread's; other libraries may have changed it since the last call.
@@ -115,7 +123,10 @@ unsafe fn info(device: sys::CUdevice) -> Result<Info> {
     let mut memory = 0;
     // SAFETY: the caller's promise; the places are valid for writes of the sizes given.
     unsafe {
-        check(sys::cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as i32, device), "The GPU has no name")?;
+        check(
+            sys::cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as i32, device),
+            "The GPU has no name",
+        )?;
         check(sys::cuDeviceTotalMem_v2(&mut memory, device), "The GPU's memory can't be read")?;
     }
     let text = std::ffi::CStr::from_bytes_until_nul(&name).unwrap_or_default();
@@ -229,8 +240,7 @@ impl Driver for Cuda {
         unsafe {
             check(sys::cuDeviceGet(&mut other, device.into()), "There is no such GPU")?;
             check(sys::cuDevicePrimaryCtxRetain(&mut context, other), "The GPU's context can't be used")?;
-            let status =
-                sys::cuMemcpyPeerAsync(to, self.context, from, context, bytes, Cuda::stream(stream));
+            let status = sys::cuMemcpyPeerAsync(to, self.context, from, context, bytes, Cuda::stream(stream));
             let _ = sys::cuDevicePrimaryCtxRelease_v2(other);
             check(status, "A copy between GPUs can't be started")
         }
@@ -255,7 +265,10 @@ impl Driver for Cuda {
     fn record(&self, event: EventHandle, stream: StreamHandle) -> Result<()> {
         self.enter()?;
         // SAFETY: see above.
-        check(unsafe { sys::cuEventRecord(Cuda::event(event), Cuda::stream(stream)) }, "An event can't be recorded")
+        check(
+            unsafe { sys::cuEventRecord(Cuda::event(event), Cuda::stream(stream)) },
+            "An event can't be recorded",
+        )
     }
 
     fn wait(&self, stream: StreamHandle, event: EventHandle) -> Result<()> {
@@ -351,8 +364,7 @@ impl Driver for Cuda {
     unsafe fn launch_graph(&self, graph: &GraphHandle, stream: StreamHandle) -> Result<()> {
         self.enter()?;
         // SAFETY: the caller's promise.
-        let status =
-            unsafe { sys::cuGraphLaunch(graph.exec as sys::CUgraphExec, Cuda::stream(stream)) };
+        let status = unsafe { sys::cuGraphLaunch(graph.exec as sys::CUgraphExec, Cuda::stream(stream)) };
         check(status, "A graph can't be launched")
     }
 

@@ -91,8 +91,11 @@ impl Gemms {
         stream: CUstream,
     ) -> Result<()> {
         let (handle, plan) = self.plan(gemm, addresses.map(alignment), workspace.1)?;
-        let one: *const c_void =
-            if gemm.dtype == Dtype::Float64 { (&raw const ONE_F64).cast() } else { (&raw const ONE_F32).cast() };
+        let one: *const c_void = if gemm.dtype == Dtype::Float64 {
+            (&raw const ONE_F64).cast()
+        } else {
+            (&raw const ONE_F32).cast()
+        };
         let [a, b, d] = addresses;
         // SAFETY: the caller's promise; the descriptors belong to this product.
         let status = unsafe {
@@ -135,7 +138,8 @@ impl Gemms {
             known.plans.clear();
         }
         // SAFETY: the library has been started.
-        let plan = Arc::new(unsafe { make(known.handle as lt::cublasLtHandle_t, gemm, alignments, workspace)? });
+        let plan =
+            Arc::new(unsafe { make(known.handle as lt::cublasLtHandle_t, gemm, alignments, workspace)? });
         known.plans.insert(key, plan.clone());
         Ok((known.handle, plan))
     }
@@ -177,7 +181,10 @@ unsafe fn make(
     let order = [1, 0, 2];
     // SAFETY: the caller's promise; every place is valid for writes of the size given.
     unsafe {
-        check(lt::cublasLtMatmulDescCreate(&mut plan.operation, compute, scale), "A product can't be described")?;
+        check(
+            lt::cublasLtMatmulDescCreate(&mut plan.operation, compute, scale),
+            "A product can't be described",
+        )?;
         for (which, transposed) in [
             (lt::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_TRANSA, tb),
             (lt::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_TRANSB, ta),
@@ -258,7 +265,11 @@ unsafe fn choose(
         let _ = lt::cublasLtMatmulPreferenceDestroy(preference);
         check(status, "No algorithm for a product")?;
         if found == 0 {
-            return Err(Error::new(ErrorKind::Backend, "matmul", "cuBLASLt has no algorithm for this product."));
+            return Err(Error::new(
+                ErrorKind::Backend,
+                "matmul",
+                "cuBLASLt has no algorithm for this product.",
+            ));
         }
         Ok(results[0].algo)
     }

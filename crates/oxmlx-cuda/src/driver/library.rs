@@ -29,12 +29,8 @@ pub(crate) struct Library {
 }
 
 /// Run-time compilation.
-pub(crate) static NVRTC: Library = Library {
-    name: "nvrtc",
-    package: "nvidia-cuda-nvrtc",
-    folder: "cuda_nvrtc",
-    opened: OnceLock::new(),
-};
+pub(crate) static NVRTC: Library =
+    Library { name: "nvrtc", package: "nvidia-cuda-nvrtc", folder: "cuda_nvrtc", opened: OnceLock::new() };
 
 /// Matrix products.
 pub(crate) static CUBLAS_LT: Library =

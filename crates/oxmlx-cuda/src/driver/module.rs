@@ -32,9 +32,8 @@ impl Modules {
         if shared > 48 << 10 {
             let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: the function was loaded in the current context.
-            let status = unsafe {
-                sys::cuFuncSetAttribute(function.0 as sys::CUfunction, attribute, shared as i32)
-            };
+            let status =
+                unsafe { sys::cuFuncSetAttribute(function.0 as sys::CUfunction, attribute, shared as i32) };
             check(status, "A kernel needs more shared memory than the GPU has")?;
         }
         self.functions.lock().insert(kernel.name.clone(), (function, shared.max(48 << 10)));
@@ -58,9 +57,9 @@ impl Modules {
     /// A family's module, unless there is no pack or none that this device can run.
     fn pack(&self, file: &'static str) -> Option<usize> {
         let mut packs = self.packs.lock();
-        let module = *packs.entry(file).or_insert_with(|| {
-            oxmlx_kernels::pack(file).and_then(|p| module_of(p).ok()).unwrap_or_default()
-        });
+        let module = *packs
+            .entry(file)
+            .or_insert_with(|| oxmlx_kernels::pack(file).and_then(|p| module_of(p).ok()).unwrap_or_default());
         (module != 0).then_some(module)
     }
 }
@@ -76,8 +75,7 @@ fn function_of(module: usize, name: &str) -> Result<Function> {
     let c = CString::new(name).unwrap_or_default();
     let mut function = null_mut();
     // SAFETY: the module is loaded and the name ends in zero.
-    let status =
-        unsafe { sys::cuModuleGetFunction(&mut function, module as sys::CUmodule, c.as_ptr()) };
+    let status = unsafe { sys::cuModuleGetFunction(&mut function, module as sys::CUmodule, c.as_ptr()) };
     check(status, &format!("The kernel {name} can't be found in its module"))?;
     Ok(Function(function as usize))
 }

@@ -2,9 +2,7 @@
 //! kernels of the parameter block run here. With it, planning, encoding, graphs, memory and order are tested on
 //! machines without a GPU; what other kernels would have computed is whatever the memory held.
 
-use super::{
-    Arguments, DeviceAddress, Driver, EventHandle, Function, GraphHandle, Info, StreamHandle,
-};
+use super::{Arguments, DeviceAddress, Driver, EventHandle, Function, GraphHandle, Info, StreamHandle};
 use crate::record::{Gemm, Grid, Kernel};
 use oxmlx_types::{Error, ErrorKind, Result};
 use parking_lot::Mutex;

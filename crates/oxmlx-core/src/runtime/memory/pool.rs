@@ -27,8 +27,7 @@ const NO_STREAM: u32 = u32::MAX;
 
 impl Place {
     /// Plain host memory.
-    pub const HOST: Place =
-        Place { stream: Stream { index: NO_STREAM, device: Device::CPU }, pinned: false };
+    pub const HOST: Place = Place { stream: Stream { index: NO_STREAM, device: Device::CPU }, pinned: false };
 
     /// A stream's own kind of memory.
     pub fn of(stream: Stream) -> Place {
