@@ -142,9 +142,11 @@ unsafe extern "C" {
 /// The loaded libraries by source text; and the lock that lets one kernel run at a time.
 static LIBRARIES: Mutex<Option<FxHashMap<String, usize>>> = Mutex::new(None);
 
-/// Whether there is a compiler.
+/// Whether there is a compiler for a processor that the imitation knows.
 pub(crate) fn available() -> bool {
-    Command::new("g++").arg("--version").output().is_ok_and(|o| o.status.success())
+    static KNOWN: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    let ask = || Command::new("g++").arg("--version").output().is_ok_and(|o| o.status.success());
+    cfg!(target_arch = "x86_64") && *KNOWN.get_or_init(ask)
 }
 
 /// A folder for compiled kernels, under the build's own.
