@@ -66,7 +66,8 @@ pub fn compile(root: &Path, archs: Option<&str>) -> Result<String, String> {
         let seconds = time.as_secs_f64();
         match size {
             Ok(bytes) => {
-                let _ = writeln!(report, "{file} sm_{arch}: {:.0} KiB in {seconds:.1} s", bytes as f64 / 1024.0);
+                let _ =
+                    writeln!(report, "{file} sm_{arch}: {:.0} KiB in {seconds:.1} s", bytes as f64 / 1024.0);
             }
             Err(message) => {
                 failed += 1;

@@ -198,13 +198,6 @@ impl Driver for Cuda {
         Ok(StreamHandle(stream as usize))
     }
 
-    fn destroy_stream(&self, stream: StreamHandle) {
-        if self.enter().is_ok() {
-            // SAFETY: see above; work that it still has is finished first.
-            let _ = unsafe { sys::cuStreamDestroy_v2(Cuda::stream(stream)) };
-        }
-    }
-
     fn copy_in(&self, from: usize, to: DeviceAddress, bytes: usize, stream: StreamHandle) -> Result<()> {
         self.enter()?;
         // SAFETY: the caller has both ranges, which stay valid in the stream's order.

@@ -69,7 +69,6 @@ pub(crate) trait Driver: Send + Sync {
     /// Waits.
     fn free_pinned(&self, address: usize);
     fn create_stream(&self) -> Result<StreamHandle>;
-    fn destroy_stream(&self, stream: StreamHandle);
     /// Copies from pinned memory.
     fn copy_in(&self, from: usize, to: DeviceAddress, bytes: usize, stream: StreamHandle) -> Result<()>;
     /// Copies to pinned memory.

@@ -177,7 +177,6 @@ impl Driver for Recording {
     fn create_stream(&self) -> Result<StreamHandle> {
         Ok(StreamHandle(1))
     }
-    fn destroy_stream(&self, _: StreamHandle) {}
     fn copy_in(&self, from: usize, to: DeviceAddress, bytes: usize, _: StreamHandle) -> Result<()> {
         // SAFETY: the caller has both ranges, and all memory is the host's.
         unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) }

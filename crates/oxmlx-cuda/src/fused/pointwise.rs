@@ -279,7 +279,7 @@ fn flat(p: &Program, form: &Form, t: &mut String) {
         call(p, form, "k"),
         writes(v, &format!("at + u * {}", THREADS * v), &format!("u * {v} + "), "      "),
     );
-    let _ = write!(t, "  const uint64 first = (uint64)blockIdx.x * {work};\n");
+    let _ = writeln!(t, "  const uint64 first = (uint64)blockIdx.x * {work};");
     if u == 1 {
         let _ = write!(
             t,
@@ -325,7 +325,7 @@ fn strided(p: &Program, form: &Form, t: &mut String) {
         |word: String| if form.long { format!("(int64){word}") } else { format!("(int64)(int32){word}") };
     let number = |n: &str| if form.long { format!("(int64){n}") } else { format!("(int64)(int32){n}") };
     let _ =
-        write!(t, "  const uint64 first = (uint64)blockIdx.x * {} + threadIdx.x * {v};\n", THREADS * v * u);
+        writeln!(t, "  const uint64 first = (uint64)blockIdx.x * {} + threadIdx.x * {v};", THREADS * v * u);
     arrays(p, form, v * u, "  ", t);
     let _ = write!(
         t,

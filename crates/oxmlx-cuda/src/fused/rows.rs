@@ -139,7 +139,7 @@ pub(super) fn encode<'a>(
     for i in 0..p.inputs.len() {
         inputs.push(input(p, i, operand(p.inputs[i].value), &shape, split, &mut words));
     }
-    let whole = len % CHUNK == 0;
+    let whole = len.is_multiple_of(CHUNK);
     let mut outputs: SmallVec<[usize; 4]> = SmallVec::new();
     for o in &p.outputs {
         let v = operand(o.value);

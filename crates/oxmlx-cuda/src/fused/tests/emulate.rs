@@ -151,7 +151,7 @@ impl Machine {
         link.args((0..parts).map(|p| format!("part{p}.o")));
         assert!(link.status().unwrap().success());
         let mut out: Vec<u8> = Vec::new();
-        let mut word = |n: u64, out: &mut Vec<u8>| out.extend(n.to_le_bytes());
+        let word = |n: u64, out: &mut Vec<u8>| out.extend(n.to_le_bytes());
         word(self.jobs.len() as u64, &mut out);
         for j in &self.jobs {
             word(j.name.len() as u64, &mut out);
