@@ -161,8 +161,11 @@ impl Conv<'_> {
         }
         let ([of_input, of_output], depth) = (self.channels(), self.depth());
         let (groups, size) = (self.g.groups as usize, self.out.dtype.size());
-        let weight =
-            if self.weight.layout.is_contiguous() { self.weight.address() } else { to_scratch(self.weight, e)? };
+        let weight = if self.weight.layout.is_contiguous() {
+            self.weight.address()
+        } else {
+            to_scratch(self.weight, e)?
+        };
         let rows = self.positions();
         let most = (UNROLLED / (groups * depth * size)).max(64);
         let chunk = rows.div_ceil(rows.div_ceil(most));

@@ -47,8 +47,7 @@ impl Split {
         let mut order: Vec<usize> = (0..input.shape().len()).collect();
         order.sort_by_key(|&a| std::cmp::Reverse(input.strides()[a].unsigned_abs()));
         let pick = |folded: bool| order.iter().copied().filter(move |&a| axes.contains(&(a as u8)) == folded);
-        let kept =
-            |a| Dim { len: input.shape()[a], step: [input.strides()[a], out_strides[a]] };
+        let kept = |a| Dim { len: input.shape()[a], step: [input.strides()[a], out_strides[a]] };
         let folded = |a| Dim { len: input.shape()[a], step: [input.strides()[a]] };
         Split { kept: Walk::of(pick(false).map(kept)), folded: Walk::of(pick(true).map(folded)) }
     }
@@ -191,13 +190,8 @@ pub(crate) fn reduce(
         return Ok(());
     }
     let shift = finish_lanes(fold.results, fold.chunks);
-    let record = [
-        out.address(),
-        to,
-        Word::from(fold.results),
-        Word::from(fold.chunks),
-        Word::Const(shift as u64),
-    ];
+    let record =
+        [out.address(), to, Word::from(fold.results), Word::from(fold.chunks), Word::Const(shift as u64)];
     let blocks = (fold.results << shift).div_ceil(THREADS);
     e.launch(&format!("reduce_finish_{name}"), grid(blocks), &record)
 }
@@ -221,7 +215,8 @@ pub(crate) fn arg_reduce(
     }
     let acc = if matches!(input.dtype, Dtype::Float16 | Dtype::Bfloat16) { 4 } else { input.dtype.size() };
     let several = fold.chunks > 1;
-    let mut space = |bytes| if several { e.scratch(fold.chunks * fold.results * bytes) } else { Word::Const(0) };
+    let mut space =
+        |bytes| if several { e.scratch(fold.chunks * fold.results * bytes) } else { Word::Const(0) };
     let (values, places) = (space(acc), space(4));
     let record = [&[out.address()][..], &fold.head, &[values, places], &fold.axes].concat();
     e.launch(&format!("arg_{}_{name}", fold.stem), grid(fold.blocks), &record)?;

@@ -29,7 +29,9 @@ fn main() -> Result<(), String> {
     let mut files = Vec::new();
     list(&root, &mut files)?;
     files.sort();
-    let mut made = String::from("/// Every file of `kernels/`, by its path there.\npub const SOURCES: &[(&str, &str)] = &[\n");
+    let mut made = String::from(
+        "/// Every file of `kernels/`, by its path there.\npub const SOURCES: &[(&str, &str)] = &[\n",
+    );
     for file in &files {
         let name = file.strip_prefix(&root).unwrap_or(file).display().to_string();
         let _ = writeln!(made, "    ({name:?}, include_str!({:?})),", file.display().to_string());
@@ -64,7 +66,8 @@ fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
 
 fn architectures() -> Result<Vec<u32>, String> {
     let text = std::env::var("OXMLX_CUDA_ARCHS").unwrap_or_else(|_| "90".to_string());
-    let number = |s: &str| s.trim().parse().map_err(|_| format!("OXMLX_CUDA_ARCHS: {s:?} is no architecture"));
+    let number =
+        |s: &str| s.trim().parse().map_err(|_| format!("OXMLX_CUDA_ARCHS: {s:?} is no architecture"));
     text.split([',', ';', ' ']).filter(|s| !s.trim().is_empty()).map(number).collect()
 }
 

@@ -7,8 +7,8 @@ use oxmlx_core::primitive::{Op, ReduceOp};
 use oxmlx_cpu::view::{View, ViewMut};
 use oxmlx_types::{Dtype, Layout, Scalar, contiguous_strides};
 
-mod copies;
 mod convolutions;
+mod copies;
 mod indices;
 mod reductions;
 
@@ -122,8 +122,16 @@ pub(super) fn layouts(dtype: Dtype, shape: &[usize], seed: u64) -> Vec<Array> {
         // Every second element along the last axis; and one element for a whole axis.
         let mut double = shape.to_vec();
         double[n - 1] *= 2;
-        let sparse = contiguous_strides(&double).iter().enumerate().map(|(a, &s)| if a == n - 1 { 2 } else { s }).collect();
-        all.push(Array::noise(dtype, &double, seed + 3).with(Layout { shape: shape.into(), strides: sparse, offset: 0 }));
+        let sparse = contiguous_strides(&double)
+            .iter()
+            .enumerate()
+            .map(|(a, &s)| if a == n - 1 { 2 } else { s })
+            .collect();
+        all.push(Array::noise(dtype, &double, seed + 3).with(Layout {
+            shape: shape.into(),
+            strides: sparse,
+            offset: 0,
+        }));
         for axis in [0, n - 1] {
             let mut flat = shape.to_vec();
             flat[axis] = 1;

@@ -54,7 +54,8 @@ impl Array {
     /// Pseudo-random values that every dtype holds exactly.
     pub(crate) fn noise(dtype: Dtype, shape: &[usize], seed: u64) -> Array {
         let value = |i: usize| {
-            let mut s = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (i as u64 + 7).wrapping_mul(0xff51_afd7_ed55_8ccd);
+            let mut s = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                ^ (i as u64 + 7).wrapping_mul(0xff51_afd7_ed55_8ccd);
             s ^= s >> 33;
             s = s.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
             s ^= s >> 29;
@@ -89,9 +90,7 @@ impl Array {
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the words' own memory.
-        unsafe {
-            std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast::<u8>(), self.words.len() * 8)
-        }
+        unsafe { std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast::<u8>(), self.words.len() * 8) }
     }
 
     /// Start of the buffer.
@@ -179,7 +178,15 @@ fn library(text: &str) -> usize {
         std::fs::write(&cpp, text).unwrap();
         let part = stem.with_extension(format!("{}", std::process::id()));
         let done = Command::new("g++")
-            .args(["-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing"])
+            .args([
+                "-std=c++17",
+                "-O1",
+                "-w",
+                "-shared",
+                "-fPIC",
+                "-ffp-contract=off",
+                "-fno-strict-aliasing",
+            ])
             .arg(format!("-I{}", kernels.display()))
             .arg(format!("-I{}", root.join("src/emulate").display()))
             .arg(&cpp)
@@ -256,7 +263,9 @@ fn product(g: &Gemm, words: &[u64]) {
     let load = |base: u64, at: usize| {
         let mut bits = [0u8; 8];
         // SAFETY: an element of an operand, as the encoding says.
-        unsafe { std::ptr::copy_nonoverlapping((base as usize + at * size) as *const u8, bits.as_mut_ptr(), size) };
+        unsafe {
+            std::ptr::copy_nonoverlapping((base as usize + at * size) as *const u8, bits.as_mut_ptr(), size)
+        };
         Scalar { dtype: g.dtype, bits: u64::from_le_bytes(bits) }.to_f64()
     };
     let [m, n, k] = g.mnk;
@@ -267,7 +276,8 @@ fn product(g: &Gemm, words: &[u64]) {
                     let [row, column] = if g.transposed[which] { [column, row] } else { [row, column] };
                     batch * g.batch_stride[which] + row * g.leading[which] + column
                 };
-                let sum: f64 = (0..k).map(|p| load(words[0], at(i, p, 0)) * load(words[1], at(p, j, 1))).sum();
+                let sum: f64 =
+                    (0..k).map(|p| load(words[0], at(i, p, 0)) * load(words[1], at(p, j, 1))).sum();
                 let bits = Scalar::from_f64(sum, g.dtype).bits.to_le_bytes();
                 let to = words[2] as usize + (batch * g.batch_stride[2] + i * g.leading[2] + j) * size;
                 // SAFETY: as above.

@@ -91,12 +91,7 @@ impl Scatter<'_> {
             Word::from(rank),
         ];
         for (index, len, step) in &self.arrays {
-            record.extend([
-                index.address(),
-                dtype_code(index.dtype),
-                Word::from(*len),
-                Word::from(*step),
-            ]);
+            record.extend([index.address(), dtype_code(index.dtype), Word::from(*len), Word::from(*step)]);
         }
         record.extend(words);
         e.launch("scatter_slots", grid(self.count.div_ceil(THREADS)), &record)
@@ -200,10 +195,7 @@ pub(crate) fn scatter(
         own_steps: vec![0; rank],
         slot_axes: Walk::new(&lengths, [&along]),
         update_axes: Walk::new(shape, [&updates.strides()[..rank]]),
-        rows: Walk::new(
-            &rest_of(out.shape(), axes),
-            [&rest_of(&dense, axes), &updates.strides()[rank..]],
-        ),
+        rows: Walk::new(&rest_of(out.shape(), axes), [&rest_of(&dense, axes), &updates.strides()[rank..]]),
     };
     scatter.encode(e)
 }

@@ -50,7 +50,8 @@ fn geometries() {
                         4 => (g.kernel_dilation.fill(2), g.flip = true).0,
                         5 => (g.input_dilation.fill(2), g.padding_lo.fill(2), g.padding_hi.fill(3)).0,
                         6 => {
-                            (g.input_dilation.fill(3), g.padding_lo.fill(-1), g.stride.fill(2), g.flip = true).0
+                            (g.input_dilation.fill(3), g.padding_lo.fill(-1), g.stride.fill(2), g.flip = true)
+                                .0
                         }
                         _ => (),
                     }
@@ -83,7 +84,11 @@ fn products() {
             run(&g, &input, &weight);
         }
         // Points.
-        run(&geometry(2), &Array::noise(dtype, &[3, 20, 20, 32], 1), &Array::noise(dtype, &[16, 1, 1, 32], 2));
+        run(
+            &geometry(2),
+            &Array::noise(dtype, &[3, 20, 20, 32], 1),
+            &Array::noise(dtype, &[16, 1, 1, 32], 2),
+        );
         let turned = Array::noise(dtype, &[32, 20, 20, 3], 1).permuted(&[3, 1, 2, 0]);
         run(&geometry(2), &turned, &Array::noise(dtype, &[16, 1, 1, 32], 2));
     }
@@ -91,6 +96,14 @@ fn products() {
 
 #[test]
 fn nothing_to_convolve() {
-    run(&geometry(1), &Array::noise(Dtype::Float32, &[2, 5, 0], 1), &Array::noise(Dtype::Float32, &[4, 2, 0], 2));
-    run(&geometry(1), &Array::noise(Dtype::Float32, &[0, 5, 3], 1), &Array::noise(Dtype::Float32, &[4, 2, 3], 2));
+    run(
+        &geometry(1),
+        &Array::noise(Dtype::Float32, &[2, 5, 0], 1),
+        &Array::noise(Dtype::Float32, &[4, 2, 0], 2),
+    );
+    run(
+        &geometry(1),
+        &Array::noise(Dtype::Float32, &[0, 5, 3], 1),
+        &Array::noise(Dtype::Float32, &[4, 2, 3], 2),
+    );
 }

@@ -8,7 +8,9 @@ use oxmlx_types::{Dtype, Layout};
 #[test]
 fn any_layout_becomes_row_major() {
     for dtype in [Dtype::Uint8, Dtype::Bfloat16, Dtype::Float32, Dtype::Complex64] {
-        for shape in [&[3, 20, 70][..], &[2, 3, 2, 3, 2], &[130, 97], &[5000], &[], &[1, 1], &[64, 16], &[2, 0, 3]] {
+        for shape in
+            [&[3, 20, 70][..], &[2, 3, 2, 3, 2], &[130, 97], &[5000], &[], &[1, 1], &[64, 16], &[2, 0, 3]]
+        {
             for a in layouts(dtype, shape, 1) {
                 check(&Op::Contiguous, &[&a], shape, dtype, &[], Match::Exact);
             }
@@ -76,7 +78,11 @@ fn joins() {
                 s[axis as usize] = n;
                 s
             };
-            let parts: Vec<Array> = [3, 8, 0, 1, 16].into_iter().enumerate().map(|(i, n)| layouts(dtype, &shape(n), 9)[i].clone()).collect();
+            let parts: Vec<Array> = [3, 8, 0, 1, 16]
+                .into_iter()
+                .enumerate()
+                .map(|(i, n)| layouts(dtype, &shape(n), 9)[i].clone())
+                .collect();
             let refs: Vec<&Array> = parts.iter().collect();
             check(&Op::Concat { axis }, &refs, &shape(28), dtype, &[], Match::Exact);
             check(&Op::Concat { axis }, &refs[..1], &shape(3), dtype, &[], Match::Exact);
@@ -87,11 +93,8 @@ fn joins() {
 #[test]
 fn ranges() {
     for dtype in Dtype::ALL {
-        let (start, step) = if dtype.is_inexact() {
-            (0.1f64.to_bits(), (-3.7f64).to_bits())
-        } else {
-            (3, (-1i64) as u64)
-        };
+        let (start, step) =
+            if dtype.is_inexact() { (0.1f64.to_bits(), (-3.7f64).to_bits()) } else { (3, (-1i64) as u64) };
         for n in [0, 1, 3, 17, 5000] {
             check(&Op::Arange, &[], &[n], dtype, &[start, step], Match::Exact);
         }
@@ -103,9 +106,17 @@ fn random_words() {
     let keys = Array::ints(Dtype::Uint32, &[2, 3, 4], |i| i as i64 * 77_777_777 % (1 << 32));
     for dtype in [Dtype::Uint8, Dtype::Uint16, Dtype::Uint32] {
         for n in [0, 1, 2, 3, 4, 5, 7, 8, 1001, 4096] {
-            let one = keys.with(Layout { shape: [2].into_iter().collect(), strides: [3].into_iter().collect(), offset: 5 });
+            let one = keys.with(Layout {
+                shape: [2].into_iter().collect(),
+                strides: [3].into_iter().collect(),
+                offset: 5,
+            });
             check(&Op::RandomBits { key_ndim: 0 }, &[&one], &[n], dtype, &[], Match::Exact);
-            let many = keys.with(Layout { shape: [3, 2, 2].into_iter().collect(), strides: [4, 12, -1].into_iter().collect(), offset: 2 });
+            let many = keys.with(Layout {
+                shape: [3, 2, 2].into_iter().collect(),
+                strides: [4, 12, -1].into_iter().collect(),
+                offset: 2,
+            });
             check(&Op::RandomBits { key_ndim: 2 }, &[&many], &[3, 2, n], dtype, &[], Match::Exact);
         }
     }

@@ -19,7 +19,16 @@ fn indices(dtype: Dtype, shape: &[usize], len: usize) -> Array {
 #[test]
 fn rows_are_gathered() {
     for dtype in [Dtype::Bool, Dtype::Bfloat16, Dtype::Float32, Dtype::Complex64] {
-        for it in [Dtype::Uint8, Dtype::Int32, Dtype::Int64, Dtype::Uint64, Dtype::Int8, Dtype::Uint16, Dtype::Int16, Dtype::Uint32] {
+        for it in [
+            Dtype::Uint8,
+            Dtype::Int32,
+            Dtype::Int64,
+            Dtype::Uint64,
+            Dtype::Int8,
+            Dtype::Uint16,
+            Dtype::Int16,
+            Dtype::Uint32,
+        ] {
             for width in [1, 3, 40, 2100] {
                 for src in layouts(dtype, &[9, width], 1) {
                     let index = indices(it, &[2, 5], 9).permuted(&[1, 0]);
@@ -51,7 +60,14 @@ fn along_axes() {
             shape[axis] = 3;
             for base in layouts(dtype, &[4, 6, 5], 1) {
                 let index = indices(Dtype::Int32, &shape, len);
-                check(&Op::GatherAxis { axis: axis as u8 }, &[&base, &index], &shape, dtype, &[], Match::Exact);
+                check(
+                    &Op::GatherAxis { axis: axis as u8 },
+                    &[&base, &index],
+                    &shape,
+                    dtype,
+                    &[],
+                    Match::Exact,
+                );
                 for updates in layouts(dtype, &shape, 2) {
                     for mode in MODES {
                         let op = Op::ScatterAxis { axis: axis as u8, mode };
@@ -65,10 +81,19 @@ fn along_axes() {
             let base = Array::noise(dtype, &[2, 40, 3], 1);
             let index = indices(Dtype::Int64, &[3, 700, 2], 40).permuted(&[2, 1, 0]);
             let updates = Array::noise(dtype, &[2, 700, 3], 2);
-            if mode == ScatterMode::Prod && dtype.is_inexact() || mode == ScatterMode::Sum && dtype == Dtype::Bfloat16 {
+            if mode == ScatterMode::Prod && dtype.is_inexact()
+                || mode == ScatterMode::Sum && dtype == Dtype::Bfloat16
+            {
                 continue;
             }
-            check(&Op::ScatterAxis { axis: 1, mode }, &[&base, &index, &updates], &[2, 40, 3], dtype, &[], Match::Exact);
+            check(
+                &Op::ScatterAxis { axis: 1, mode },
+                &[&base, &index, &updates],
+                &[2, 40, 3],
+                dtype,
+                &[],
+                Match::Exact,
+            );
         }
     }
 }
@@ -107,7 +132,11 @@ fn one_place_gets_most_updates() {
             let updates = Array::noise(dtype, &[1000, 7], 2);
             let index = Array::ints(Dtype::Int32, &[1000], |i| if i % 9 == 4 { (i % 5) as i64 } else { 3 });
             let op = Op::Scatter { axes: [0].into_iter().collect(), mode };
-            let how = if mode == ScatterMode::Sum && dtype == Dtype::Bfloat16 { Match::Units(300.0) } else { Match::Exact };
+            let how = if mode == ScatterMode::Sum && dtype == Dtype::Bfloat16 {
+                Match::Units(300.0)
+            } else {
+                Match::Exact
+            };
             check(&op, &[&base, &index, &updates], &[5, 7], dtype, &[], how);
         }
     }

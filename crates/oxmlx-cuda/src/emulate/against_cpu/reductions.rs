@@ -73,7 +73,9 @@ fn nothing_to_fold() {
 #[test]
 fn nan_wins() {
     for dtype in [Dtype::Float32, Dtype::Bfloat16, Dtype::Float16, Dtype::Float64] {
-        let a = Array::of(dtype, &[40, 30], |i| Scalar::from_f64(if i % 97 == 50 { f64::NAN } else { i as f64 % 13.0 }, dtype));
+        let a = Array::of(dtype, &[40, 30], |i| {
+            Scalar::from_f64(if i % 97 == 50 { f64::NAN } else { i as f64 % 13.0 }, dtype)
+        });
         for axis in [0u8, 1] {
             check_reduce(ReduceOp::Max, &[axis], &a, Match::Exact);
             check_reduce(ReduceOp::Min, &[axis], &a, Match::Exact);
@@ -105,7 +107,14 @@ fn positions() {
             for (shape, axis) in [([3, 20_000], 1u8), ([7000, 3], 0), ([6000, 40], 0), ([2, 2500], 1)] {
                 let mut out = shape;
                 out[axis as usize] = 1;
-                check(&Op::ArgReduce { max, axis }, &[&Array::noise(dtype, &shape, 3)], &out, Dtype::Uint32, &[], Match::Exact);
+                check(
+                    &Op::ArgReduce { max, axis },
+                    &[&Array::noise(dtype, &shape, 3)],
+                    &out,
+                    Dtype::Uint32,
+                    &[],
+                    Match::Exact,
+                );
             }
         }
     }
