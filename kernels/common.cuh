@@ -44,7 +44,7 @@ template <typename To, typename From>
 __device__ __forceinline__ To bits_as(From x) {
   static_assert(sizeof(To) == sizeof(From), "sizes differ");
   To y;
-  __builtin_memcpy(&y, &x, sizeof(To));
+  memcpy(&y, &x, sizeof(To));
   return y;
 }
 

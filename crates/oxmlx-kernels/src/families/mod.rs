@@ -1,5 +1,6 @@
 //! The tables of kernels, one file a family.
 
+mod block;
 mod copy;
 mod create;
 mod index;
@@ -43,6 +44,7 @@ pub(crate) fn symbol(file: &'static str, stem: &str, args: &[&str]) -> Symbol {
 /// All symbols, family by family.
 pub(crate) fn all() -> Vec<Symbol> {
     let mut all = Vec::new();
+    block::add(&mut all);
     copy::add(&mut all);
     create::add(&mut all);
     index::add(&mut all);

@@ -1,0 +1,6 @@
+//! Generated kernels: compiled where NVRTC is, run by an emulator where a C++ compiler is.
+
+mod compile;
+mod emulate;
+mod nvrtc;
+mod same_bits;
