@@ -85,11 +85,6 @@ pub(crate) fn grid(blocks: usize) -> Grid {
     Grid::line(bucket(blocks), THREADS as u32)
 }
 
-/// The same, for a kernel of which so many blocks are enough.
-pub(crate) fn grid_up_to(blocks: usize, most: usize) -> Grid {
-    Grid::line(bucket(blocks).min(most), THREADS as u32)
-}
-
 /// How the threads of a block share rows of some length, of which each thread moves four units at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lanes {
