@@ -212,7 +212,7 @@ __device__ __forceinline__ void copy_fill(Record r) {
 #define COPY_FILL() \
   extern "C" __global__ void __launch_bounds__(256) copy_fill(Record r) { elements::copy_fill(r); }
 #define COPY_ROWS(BYTES)                                                          \
-  extern "C" __global__ void __launch_bounds__(256) copy_rows_##BYTES(Record r) { \
+  extern "C" __global__ void __launch_bounds__(256, 4) copy_rows_##BYTES(Record r) { \
     elements::copy_rows<elements::Unit<BYTES>::type>(r);                          \
   }
 #define COPY_SPREAD(BYTES)                                                          \

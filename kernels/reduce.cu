@@ -36,6 +36,19 @@ __device__ __forceinline__ int64 folded(Record axes, uint64 count, uint64 f) {
   return at[0];
 }
 
+// Offsets of folded elements f, f + by, ...: all of them before the loads, so that these are under way at once.
+template <int AHEAD>
+__device__ __forceinline__ void ahead(Record axes, uint64 count, uint64 f, uint64 by, int64 (&at)[AHEAD]) {
+  if (count == 1) {
+    int64 step = static_cast<int64>(axes[1]);
+#pragma unroll
+    for (int a = 0; a < AHEAD; ++a) at[a] = static_cast<int64>(f + a * by) * step;
+  } else {
+#pragma unroll
+    for (int a = 0; a < AHEAD; ++a) at[a] = folded(axes, count, f + a * by);
+  }
+}
+
 // Record: 0 results, 1 source, 2 results of a run, 3 step of the source along it, 4 step of the results, 5 runs,
 // 6 folded elements, 7 elements of a chunk, 8 chunks, 9 log2 of the lanes along a run, 10 pieces of a run,
 // 11 whether elements are moved by 16 bytes, 12 axes of runs, 13 folded axes, 14 results in all; then the axes
@@ -67,11 +80,11 @@ __device__ __forceinline__ void fold_columns(Record r) {
     if (inside) {
       uint64 f = begin + line;
       for (; f + (AHEAD - 1) * down < end; f += AHEAD * down) {
+        int64 offsets[AHEAD];
+        ahead(folds, r[13], f, down, offsets);
         Pack<T, V> x[AHEAD];
 #pragma unroll
-        for (int a = 0; a < AHEAD; ++a) {
-          x[a] = *reinterpret_cast<const Pack<T, V>*>(src + folded(folds, r[13], f + a * down));
-        }
+        for (int a = 0; a < AHEAD; ++a) x[a] = *reinterpret_cast<const Pack<T, V>*>(src + offsets[a]);
 #pragma unroll
         for (int a = 0; a < AHEAD; ++a) {
 #pragma unroll
@@ -142,11 +155,11 @@ __device__ __forceinline__ void fold_rows(Record r) {
     for (int v = 0; v < V; ++v) acc[v] = F<A>::init();
     uint64 f = begin + lane;
     for (; f + (AHEAD - 1) * lanes < end; f += AHEAD * lanes) {
+      int64 offsets[AHEAD];
+      ahead(folds, r[9], f, lanes, offsets);
       Pack<T, V> x[AHEAD];
 #pragma unroll
-      for (int a = 0; a < AHEAD; ++a) {
-        x[a] = *reinterpret_cast<const Pack<T, V>*>(src + folded(folds, r[9], f + a * lanes));
-      }
+      for (int a = 0; a < AHEAD; ++a) x[a] = *reinterpret_cast<const Pack<T, V>*>(src + offsets[a]);
 #pragma unroll
       for (int a = 0; a < AHEAD; ++a) {
 #pragma unroll
@@ -448,11 +461,11 @@ __device__ __forceinline__ void arg_finish(Record r) {
 }  // namespace elements
 
 #define REDUCE_COLUMNS(OP, DTYPE)                                                             \
-  extern "C" __global__ void __launch_bounds__(256) reduce_columns_##OP##_##DTYPE(Record r) { \
+  extern "C" __global__ void __launch_bounds__(256, 4) reduce_columns_##OP##_##DTYPE(Record r) { \
     elements::reduce_columns<elements::t_##DTYPE, elements::f_##OP>(r);                       \
   }
 #define REDUCE_ROWS(OP, DTYPE)                                                             \
-  extern "C" __global__ void __launch_bounds__(256) reduce_rows_##OP##_##DTYPE(Record r) { \
+  extern "C" __global__ void __launch_bounds__(256, 4) reduce_rows_##OP##_##DTYPE(Record r) { \
     elements::reduce_rows<elements::t_##DTYPE, elements::f_##OP>(r);                       \
   }
 #define REDUCE_FINISH(OP, DTYPE)                                                             \

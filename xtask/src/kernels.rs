@@ -6,7 +6,7 @@
 use crate::{families, nvcc};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -37,10 +37,12 @@ pub fn compile(root: &Path, archs: Option<&str>) -> Result<String, String> {
     };
     let nvcc = nvcc::Nvcc::find().ok_or("There is no nvcc: name one with OXMLX_NVCC, or put it on PATH.")?;
     let folder = match std::env::var_os("OXMLX_KERNEL_CACHE") {
-        Some(folder) => folder.into(),
-        None => std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into),
+        Some(folder) => PathBuf::from(folder),
+        None => {
+            let target = std::env::var_os("CARGO_TARGET_DIR");
+            target.map_or_else(|| root.join("target"), PathBuf::from).join("oxmlx-packs")
+        }
     };
-    let folder = folder.join("oxmlx-packs");
     let files = by_file();
     let jobs = files.iter().flat_map(|(file, lines)| archs.iter().map(move |&a| (*file, lines, a)));
     let (todo, done) = (Mutex::new(jobs), Mutex::new(BTreeMap::new()));
