@@ -18,6 +18,7 @@ mod emulate;
 mod fused;
 mod index;
 mod lower;
+mod many;
 mod matmul;
 mod random;
 mod reduce;

@@ -10,7 +10,7 @@ use crate::device::{Gpu, StreamState, WORKSPACE};
 use crate::driver::{Function, GraphHandle};
 use crate::fused::{self, FusedKernel};
 use crate::record::{Call, Encoding, Gemm, Grid, Kernel, Operand, Word};
-use crate::{block, structured};
+use crate::{block, many, structured};
 use oxmlx_core::backend::{Bindings, Event, Executable};
 use oxmlx_core::plan::{Home, Instr, Plan, Step, ValueId};
 use oxmlx_core::primitive::Op;
@@ -19,6 +19,7 @@ use oxmlx_types::{Result, Stream};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Encodings that a plan keeps on one stream, for different layouts.
@@ -50,6 +51,10 @@ pub(crate) struct Lowered {
     seen: Vec<ValueId>,
     /// Operand and result of steps that can work in place.
     in_place: Vec<(ValueId, ValueId)>,
+    /// Steps that may be one launch.
+    runs: Vec<Range<usize>>,
+    /// Values of these steps in the arena: where they lie decides whether they may.
+    placed: Vec<ValueId>,
     /// Words of the Program in the parameter block.
     instances: Mutex<Vec<(usize, Arc<Mutex<Instance>>)>>,
     what: Arc<dyn Fn() -> String + Send + Sync>,
@@ -121,13 +126,27 @@ impl Lowered {
         seen.sort_unstable();
         seen.dedup();
         let described = plan.clone();
+        let roots: Vec<Root> = (0..plan.homes.len()).map(|v| root(plan, v as ValueId)).collect();
+        let of = |v: ValueId| match roots[v as usize] {
+            Root::Value(r) => Some(r),
+            Root::Param(_) | Root::Nowhere => None,
+        };
+        let runs = many::runs(plan, &of);
+        let mut placed: Vec<ValueId> = Vec::new();
+        for step in runs.iter().flat_map(|r| &plan.steps[r.clone()]) {
+            placed.extend(many::in_arena(plan, step, &of).concat());
+        }
+        placed.sort_unstable();
+        placed.dedup();
         Ok(Lowered {
             gpu,
             plan: plan.clone(),
             fused,
-            roots: (0..plan.homes.len()).map(|v| root(plan, v as ValueId)).collect(),
+            roots,
             seen,
             in_place,
+            runs,
+            placed,
             instances: Mutex::default(),
             what: Arc::new(move || describe(&described)),
         })
@@ -296,6 +315,54 @@ impl Run<'_> {
         for &(a, b) in &self.lowered.in_place {
             key.push(u64::from(self.base(a) == self.base(b)));
         }
+        let first = self.lowered.placed.first().map_or(0, |&v| self.base(v));
+        key.extend(self.lowered.placed.iter().map(|&v| self.base(v).wrapping_sub(first) as u64));
+    }
+
+    /// Adds the launches of one step.
+    fn encode_step(&self, i: usize, e: &mut Encoding) -> Result<()> {
+        e.next_step();
+        match (&self.lowered.plan.steps[i], &self.lowered.fused[i]) {
+            (Step::Group(_), Some(kernel)) => kernel.encode(&|v| self.operand(v), e),
+            (Step::Group(_), None) => Ok(()),
+            (Step::Op { op, inputs, out, params }, _) => {
+                let operands: SmallVec<[Operand<'_>; 4]> = inputs.iter().map(|&v| self.operand(v)).collect();
+                structured::encode(op, &operands, &self.operand(*out), *params, e)
+            }
+            (Step::Reduce { op, axes, input, out }, _) => {
+                structured::reduce(*op, axes, &self.operand(*input), &self.operand(*out), e)
+            }
+        }
+    }
+
+    /// Bytes that a value takes from where its buffer begins.
+    fn range(&self, v: ValueId) -> Range<usize> {
+        let size: usize = self.bindings.values[v as usize].layout.size();
+        let base = self.base(v);
+        base..base + size * self.lowered.plan.dtypes[v as usize].size()
+    }
+
+    /// How many steps from `begin` on, of a run, write no memory that another one of them uses.
+    fn apart(&self, run: Range<usize>) -> usize {
+        let of = |v: ValueId| match self.lowered.roots[v as usize] {
+            Root::Value(r) => Some(r),
+            Root::Param(_) | Root::Nowhere => None,
+        };
+        let (mut reads, mut writes): (Vec<Range<usize>>, Vec<Range<usize>>) = (Vec::new(), Vec::new());
+        let meets =
+            |all: &[Range<usize>], r: &Range<usize>| all.iter().any(|o| o.start < r.end && r.start < o.end);
+        for i in run.clone() {
+            let sides = many::in_arena(&self.lowered.plan, &self.lowered.plan.steps[i], &of);
+            let [inputs, outputs] = sides.map(|s| s.into_iter().map(|v| self.range(v)).collect::<Vec<_>>());
+            let clash = inputs.iter().any(|r| meets(&writes, r))
+                || outputs.iter().any(|r| meets(&writes, r) || meets(&reads, r));
+            if clash {
+                return i - run.start;
+            }
+            reads.extend(inputs);
+            writes.extend(outputs);
+        }
+        run.len()
     }
 
     fn base(&self, v: ValueId) -> usize {
@@ -336,23 +403,22 @@ impl Run<'_> {
     fn encode(&self, instance: &mut Instance) -> Result<usize> {
         stats::ENCODINGS.add(1);
         let mut e = Encoding::default();
-        for (step, fused) in self.lowered.plan.steps.iter().zip(&self.lowered.fused) {
-            e.next_step();
-            match step {
-                Step::Group(_) => {
-                    if let Some(kernel) = fused {
-                        kernel.encode(&|v| self.operand(v), &mut e)?;
-                    }
+        let mut i = 0;
+        while i < self.lowered.plan.steps.len() {
+            let run = self.lowered.runs.iter().find(|r| r.contains(&i)).map_or(i..i + 1, |r| i..r.end);
+            let count = if run.len() > 1 { self.apart(run) } else { 1 };
+            if count > 1 {
+                let mut parts = Vec::with_capacity(count);
+                for step in i..i + count {
+                    let mut part = Encoding::default();
+                    self.encode_step(step, &mut part)?;
+                    parts.push(part);
                 }
-                Step::Op { op, inputs, out, params } => {
-                    let operands: SmallVec<[Operand<'_>; 4]> =
-                        inputs.iter().map(|&v| self.operand(v)).collect();
-                    structured::encode(op, &operands, &self.operand(*out), *params, &mut e)?;
-                }
-                Step::Reduce { op, axes, input, out } => {
-                    structured::reduce(*op, axes, &self.operand(*input), &self.operand(*out), &mut e)?;
-                }
+                many::append(parts, &mut e);
+            } else {
+                self.encode_step(i, &mut e)?;
             }
+            i += count.max(1);
         }
         let calls = self.load(&e.calls)?;
         // Other lengths may make the very same launches: then it is their next run.

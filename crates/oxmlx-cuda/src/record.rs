@@ -166,6 +166,19 @@ impl Encoding {
         Word::Scratch(at)
     }
 
+    /// Appends another encoding, of a step that comes after all of these.
+    pub fn append(&mut self, other: &Encoding) {
+        let first = self.words.len() as u32;
+        self.words.extend_from_slice(&other.words);
+        self.scratch = self.scratch.max(other.scratch);
+        self.calls.extend(other.calls.iter().cloned().map(|mut call| {
+            match &mut call {
+                Call::Kernel { record, .. } | Call::Gemm { record, .. } => *record += first,
+            }
+            call
+        }));
+    }
+
     /// Launches a symbol of `oxmlx-kernels`.
     pub fn launch(&mut self, symbol: &str, grid: Grid, record: &[Word]) -> Result<()> {
         let kernel = Kernel::symbol(symbol)?;
