@@ -146,44 +146,73 @@ __device__ __forceinline__ void copy_spread(Record r) {
   }
 }
 
-// Edge of a tile of a transposing copy, in elements.
-constexpr int TILE = 64;
-
-// Two axes swapped, by tiles in shared memory: axis i is dense in the source, axis j in the destination.
+// Two axes swapped, by tiles of 16 KiB in shared memory: axis i is dense in the source, axis j in the destination.
+//
+// A row of the tile is one j, cut into pieces of 16 bytes. The pieces of row j are permuted by the number of j's
+// piece, so that eight pieces of eight columns lie in different banks, going in and coming out.
 // Record: destination, source, length of i, length of j, source step of j, destination step of i, tiles along
-// i, tiles along j, tiles in all, other axes; then those (length, source step, destination step).
+// i, tiles along j, tiles in all, other axes, whether the source (bit 0) and the destination (bit 1) can be moved in
+// pieces; then those axes (length, source step, destination step).
 template <typename U>
 __device__ __forceinline__ void copy_tiles(Record r) {
-  // A row of the tile is one bank longer, so that its columns lie in different banks.
-  constexpr int PAD = sizeof(U) >= 4 ? 1 : 4 / sizeof(U);
-  __shared__ U tile[TILE][TILE + PAD];
+  constexpr int I = sizeof(U) == 1 ? 128 : sizeof(U) == 8 ? 32 : 64, J = 16384 / sizeof(U) / I;
+  constexpr int V = 16 / sizeof(U), PIECES = I * J / V / 256, IQ = I / V, JQ = J / V;
+  typedef Pack<U, V> Piece;
+  __shared__ Piece tile[J][IQ];
+  auto place = [&](uint32 j, uint32 i) -> U& { return tile[j][(i / V) ^ (j / V & (IQ - 1))].at[i % V]; };
   U* dst = pointer<U>(r[0]);
   const U* src = pointer<const U>(r[1]);
-  uint64 ni = r[2], nj = r[3], across_i = r[6], across_j = r[7], tiles = r[8];
-  int64 sj = static_cast<int64>(r[4]), di = static_cast<int64>(r[5]);
-  uint32 x = threadIdx.x % TILE, y = threadIdx.x / TILE, lines = blockDim.x / TILE;
+  const uint64 ni = r[2], nj = r[3], across_i = r[6], across_j = r[7], tiles = r[8];
+  const int64 sj = static_cast<int64>(r[4]), di = static_cast<int64>(r[5]);
+  const bool read = r[10] & 1, write = r[10] >> 1 & 1;
   for (uint64 t = blockIdx.x; t < tiles; t += gridDim.x) {
     uint64 ti, tj;
     uint64 rest = divide(t, across_i, ti);
     uint64 other = divide(rest, across_j, tj);
     int64 at[2] = {0, 0};
-    walk(r + 10, r[9], other, at);
-    uint64 i0 = ti * TILE, j0 = tj * TILE;
+    walk(r + 11, r[9], other, at);
+    const uint64 i0 = ti * I, j0 = tj * J;
     const U* s = src + at[0] + static_cast<int64>(i0) + static_cast<int64>(j0) * sj;
     U* d = dst + at[1] + static_cast<int64>(j0) + static_cast<int64>(i0) * di;
-    uint32 ci = static_cast<uint32>(smaller(TILE, ni - i0)), cj = static_cast<uint32>(smaller(TILE, nj - j0));
-    if (ci == TILE && cj == TILE) {
-#pragma unroll 16
-      for (uint32 j = y; j < TILE; j += lines) tile[j][x] = s[static_cast<int64>(j) * sj + x];
-    } else if (x < ci) {
-      for (uint32 j = y; j < cj; j += lines) tile[j][x] = s[static_cast<int64>(j) * sj + x];
+    const uint32 ci = static_cast<uint32>(smaller(I, ni - i0)), cj = static_cast<uint32>(smaller(J, nj - j0));
+    const bool whole = ci == I && cj == J;
+    if (whole && read) {
+      Piece p[PIECES];
+#pragma unroll
+      for (int k = 0; k < PIECES; ++k) {
+        const uint32 u = threadIdx.x + 256 * k;
+        p[k] = *reinterpret_cast<const Piece*>(s + static_cast<int64>(u / IQ) * sj + u % IQ * V);
+      }
+#pragma unroll
+      for (int k = 0; k < PIECES; ++k) {
+        const uint32 u = threadIdx.x + 256 * k, j = u / IQ;
+        tile[j][(u % IQ) ^ (j / V & (IQ - 1))] = p[k];
+      }
+    } else {
+      const uint32 i = threadIdx.x % I;
+#pragma unroll 8
+      for (uint32 j = threadIdx.x / I; j < cj; j += 256 / I) {
+        if (i < ci) place(j, i) = s[static_cast<int64>(j) * sj + i];
+      }
     }
     __syncthreads();
-    if (ci == TILE && cj == TILE) {
-#pragma unroll 16
-      for (uint32 i = y; i < TILE; i += lines) d[static_cast<int64>(i) * di + x] = tile[x][i];
-    } else if (x < cj) {
-      for (uint32 i = y; i < ci; i += lines) d[static_cast<int64>(i) * di + x] = tile[x][i];
+    if (whole && write) {
+#pragma unroll
+      for (int k = 0; k < PIECES; ++k) {
+        // A warp writes eight pieces of each of four rows.
+        const uint32 warp = threadIdx.x / 32 + 8 * k;
+        const uint32 jq = (threadIdx.x & 7) + warp % (JQ / 8) * 8, i = (threadIdx.x >> 3 & 3) + warp / (JQ / 8) * 4;
+        Piece p;
+#pragma unroll
+        for (int v = 0; v < V; ++v) p.at[v] = place(jq * V + v, i);
+        *reinterpret_cast<Piece*>(d + static_cast<int64>(i) * di + jq * V) = p;
+      }
+    } else {
+      const uint32 j = threadIdx.x % J;
+#pragma unroll 8
+      for (uint32 i = threadIdx.x / J; i < ci; i += 256 / J) {
+        if (j < cj) d[static_cast<int64>(i) * di + j] = place(j, i);
+      }
     }
     __syncthreads();
   }
@@ -219,7 +248,7 @@ __device__ __forceinline__ void copy_fill(Record r) {
   extern "C" __global__ void __launch_bounds__(256) copy_spread_##BYTES(Record r) { \
     elements::copy_spread<elements::Unit<BYTES>::type>(r);                          \
   }
-#define COPY_TILES(BYTES)                                                          \
-  extern "C" __global__ void __launch_bounds__(256) copy_tiles_##BYTES(Record r) { \
-    elements::copy_tiles<elements::Unit<BYTES>::type>(r);                          \
+#define COPY_TILES(BYTES)                                                             \
+  extern "C" __global__ void __launch_bounds__(256, 4) copy_tiles_##BYTES(Record r) { \
+    elements::copy_tiles<elements::Unit<BYTES>::type>(r);                             \
   }

@@ -7,8 +7,16 @@ use crate::record::{Encoding, Grid, Operand, Word};
 use crate::walk::{Dim, Lanes, THREADS, Walk, common_unit, grid};
 use oxmlx_types::{Result, contiguous_strides};
 
-/// Edge of a tile of a transposing copy.
-const TILE: usize = 64;
+/// Edges of a tile of a transposing copy of elements of this size: along the axis that is dense in the source, and
+/// along the one that is dense in the destination.
+fn tile(size: usize) -> [usize; 2] {
+    match size {
+        1 => [128, 128],
+        2 => [64, 128],
+        4 => [64, 64],
+        _ => [32, 64],
+    }
+}
 
 /// Somewhere in memory: an address and what is known of it.
 #[derive(Clone, Copy, Debug)]
@@ -223,7 +231,15 @@ fn dense_axis(walk: &Walk<2>) -> Option<usize> {
 fn tiles(job: &Job<'_>, mut walk: Walk<2>, axis: usize, size: usize, e: &mut Encoding) -> Result<()> {
     let i = walk.dims.remove(axis);
     let (others, j) = walk.split_inner();
-    let across = [i.len.div_ceil(TILE), j.len.div_ceil(TILE)];
+    let edges = tile(size);
+    let across = [i.len.div_ceil(edges[0]), j.len.div_ceil(edges[1])];
+    // Whether one side can be moved in pieces of 16 bytes.
+    let pieces = |side: usize, step: isize, alignment: usize| {
+        let steps = others.dims.iter().map(|d| d.step[side]).chain([step]);
+        common_unit(steps.map(|s| s.unsigned_abs() * size).chain([alignment])) == 16
+    };
+    let read = pieces(0, j.step[0], job.from.alignment);
+    let write = pieces(1, i.step[1], job.to.alignment);
     let tiles = across[0] * across[1] * others.size();
     let mut record = vec![
         job.to.address,
@@ -236,6 +252,7 @@ fn tiles(job: &Job<'_>, mut walk: Walk<2>, axis: usize, size: usize, e: &mut Enc
         Word::from(across[1]),
         Word::from(tiles),
         Word::from(others.dims.len()),
+        Word::Const(u64::from(read) | u64::from(write) << 1),
     ];
     record.extend(others.words());
     e.launch(&format!("copy_tiles_{size}"), grid(tiles), &record)
