@@ -641,11 +641,10 @@ impl Run<'_> {
                 }
             }
             if recipe.calls[part.calls.clone()].iter().any(|c| matches!(c, Loaded::Gemm(..))) {
-                uses.shares = Some(1 + products % WORKSPACES);
+                uses.shares |= 2 << (products % WORKSPACES);
                 products += 1;
-            } else if part.scratch {
-                uses.shares = Some(0);
             }
+            uses.shares |= u32::from(part.scratch);
             uses
         };
         recipe.parts.iter().map(part).collect()

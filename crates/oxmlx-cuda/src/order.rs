@@ -13,8 +13,8 @@ pub(crate) struct Uses {
     pub reads: Vec<Range<usize>>,
     /// Memory that it writes.
     pub writes: Vec<Range<usize>>,
-    /// What only one part may have at a time: the scratch memory, a workspace of the matrix library.
-    pub shares: Option<usize>,
+    /// What only one part may have at a time, a bit each: the scratch memory, workspaces of the matrix library.
+    pub shares: u32,
 }
 
 fn meet(a: &[Range<usize>], b: &[Range<usize>]) -> bool {
@@ -25,7 +25,7 @@ fn conflict(a: &Uses, b: &Uses) -> bool {
     meet(&a.writes, &b.reads)
         || meet(&a.writes, &b.writes)
         || meet(&a.reads, &b.writes)
-        || a.shares.is_some() && a.shares == b.shares
+        || a.shares & b.shares != 0
 }
 
 /// For each part, given in an order that is right: the earlier ones that it has to wait for, without those that
@@ -60,7 +60,7 @@ mod tests {
 
     fn part(reads: &[usize], writes: &[usize]) -> Uses {
         let ranges = |all: &[usize]| all.iter().map(|&a| 10 * a..10 * a + 10).collect();
-        Uses { reads: ranges(reads), writes: ranges(writes), shares: None }
+        Uses { reads: ranges(reads), writes: ranges(writes), shares: 0 }
     }
 
     #[test]
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn shared_things_are_had_in_turn() {
         let mut parts = vec![part(&[], &[1]), part(&[], &[2])];
-        parts.iter_mut().for_each(|p| p.shares = Some(0));
+        parts.iter_mut().for_each(|p| p.shares = 1);
         assert_eq!(order(&parts), [vec![], vec![0]]);
     }
 }
