@@ -2,5 +2,6 @@
 
 mod compile;
 mod emulate;
+mod functions;
 mod nvrtc;
 mod same_bits;
