@@ -2,7 +2,7 @@
 
     python -m oxmlx run script.py [arguments]      a script, with `mlx` meaning oxmlx
     python -m oxmlx run -m package.module [arguments]   a module, likewise
-    python -m oxmlx doctor                         versions, devices, threads, memory
+    python -m oxmlx doctor                         versions, devices, libraries, memory; what is missing
 
 It exists so that a program written for MLX needs no edit, and a bug report no questions.
 """
@@ -45,62 +45,14 @@ def _run(arguments: list[str]) -> int:
     return 0
 
 
-def _cpu_model() -> str:
-    try:
-        with open("/proc/cpuinfo") as lines:
-            for line in lines:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    import platform
-
-    return platform.processor() or platform.machine()
-
-
-def _doctor() -> int:
-    import platform
-
-    import oxmlx
-
-    rows = [
-        ("oxmlx", oxmlx.__version__),
-        ("Python", f"{platform.python_version()} ({sys.executable})"),
-        ("system", f"{platform.system()} {platform.release()} {platform.machine()}"),
-        ("CPU", f"{_cpu_model()}, {len(os.sched_getaffinity(0))} usable threads"),
-    ]
-    try:
-        import oxmlx.core as mx
-        from oxmlx import debug
-    except ImportError as error:
-        for name, value in rows:
-            print(f"{name:16} {value}")
-        return _fail(f"the native module does not load: {error}\nReinstall the package for this Python.")
-
-    rows.append(("default device", str(mx.default_device())))
-    # What the native module knows beyond that; each is optional, so that old and new parts fit together.
-    for title, name in (("CPU features", "cpu_features"), ("worker threads", "num_threads")):
-        if callable(found := getattr(debug, name, None)):
-            value = found()
-            rows.append((title, " ".join(value) if isinstance(value, (list, tuple)) else str(value)))
-    if callable(limit := getattr(mx, "get_memory_limit", None)):
-        rows.append(("memory limit", f"{limit() / 2**30:.1f} GiB"))
-    rows.append(("NVIDIA GPU", "available" if mx.cuda.is_available() else "not used (the CPU engine runs)"))
-    settings = {k: v for k, v in os.environ.items() if k.startswith("OXMLX_")}
-    rows.append(("settings", " ".join(f"{k}={v}" for k, v in sorted(settings.items())) or "none"))
-    for name, value in rows:
-        print(f"{name:16} {value}")
-    check = (mx.arange(4) * 2.0).sum().item()
-    print(f"{'self-test':16} {'ok' if check == 12.0 else f'FAILED: expected 12.0, got {check}'}")
-    return 0 if check == 12.0 else 1
-
-
 def main(arguments: list[str]) -> int:
     """Run the command line; the exit status."""
     if arguments[:1] == ["run"]:
         return _run(arguments[1:])
     if arguments == ["doctor"]:
-        return _doctor()
+        from oxmlx._doctor import doctor
+
+        return doctor()
     if arguments in (["-h"], ["--help"]):
         print(_USAGE)
         return 0

@@ -1204,7 +1204,7 @@ def zeros_like(a: _ArrayLike | None, /, dtype: Dtype | None = None, *, stream: _
 @final
 class _cuda(ModuleType):
     def is_available(self) -> bool:
-        """There is no Metal on this platform."""
+        """Whether a GPU can be used."""
 
 cuda: _cuda
 
@@ -1216,6 +1216,8 @@ class _debug(ModuleType):
         """Forgets every plan."""
     def cpu_features(self) -> str:
         """The vector instructions in use."""
+    def cuda_report(self) -> array:
+        """What was found of CUDA: driver, devices, libraries, kernel packs, and what is in the way."""
     def num_threads(self) -> int:
         """Threads that share a kernel's work."""
 

@@ -3,7 +3,9 @@
 import subprocess
 import sys
 
+import oxmlx.core as mx
 import pytest
+from oxmlx._doctor import gpu_rows
 
 
 def python(*arguments, cwd=None, check=True):
@@ -82,6 +84,44 @@ def test_doctor():
         assert word in done.stdout
 
 
+REPORT = {
+    "driver": "CUDA 13.0",
+    "devices": [{"name": "NVIDIA H200", "compute_capability": "9.0", "memory": 150 << 30}],
+    "libraries": {"nvrtc": "/lib/libnvrtc.so.13", "cublasLt": None, "cudnn": None},
+    "pack_architectures": [90],
+    "kernel_cache": None,
+    "problem": None,
+}
+
+
+def test_doctor_says_what_to_install():
+    rows, advice = gpu_rows(REPORT)
+    rows = dict(rows)
+    assert rows["GPU 0"] == "NVIDIA H200, compute capability 9.0, 150.0 GiB"
+    assert rows["nvrtc"] == "/lib/libnvrtc.so.13" and rows["kernel packs"] == "sm_90"
+    assert "OXMLX_CACHE_DIR" in rows["kernel cache"]
+    assert [line.split()[0] for line in advice] == ["cublasLt", "cudnn"]
+    assert 'pip install "oxmlx[cuda13]"' in advice[0] and "nvidia-cudnn-cu13" in advice[1]
+
+
+def test_doctor_without_a_driver_or_a_pack(tmp_path):
+    (tmp_path / "kernel").write_bytes(bytes(3 << 20))
+    rows, advice = gpu_rows({"problem": "no driver", "kernel_cache": str(tmp_path)})
+    assert dict(rows)["NVIDIA driver"] == "not found" and advice == ["no driver"]
+    assert dict(rows)["kernel cache"] == f"{tmp_path} (3.0 MiB)"
+    assert "580" in gpu_rows({})[1][0]
+    other = {**REPORT["devices"][0], "compute_capability": "8.6"}
+    assert "no pack" in gpu_rows({**REPORT, "devices": [other]})[1][0]
+
+
+@pytest.mark.skipif(mx.is_available(mx.gpu), reason="there is a GPU")
+def test_without_a_gpu_one_message_says_so():
+    with pytest.raises(ValueError) as caught:
+        mx.set_default_device(mx.gpu)
+    assert "gpu" in str(caught.value) and "\n" not in str(caught.value)
+    assert mx.device_count(mx.gpu) == 0 and not mx.cuda.is_available()
+
+
 def test_import_is_light():
     """The engine's import brings in neither numpy nor the heavy parts of the standard library."""
     heavy = ["numpy", "dataclasses", "inspect", "asyncio", "unittest", "logging"]
@@ -101,6 +141,15 @@ def test_names_are_those_of_mlx():
         "print([n for n in ('tree', 'debug', 'OutOfMemoryError', 'sys') if hasattr(mx, n)])"
     )
     assert python("-c", code).stdout == "[]\n"
+
+
+def test_programs_that_know_only_metal():
+    assert not mx.metal.is_available() and mx.metal.device_info() == {}
+    assert mx.metal.get_active_memory() == mx.get_active_memory()
+    limit = mx.metal.set_cache_limit(1 << 30)
+    assert mx.set_cache_limit(limit) == 1 << 30
+    mx.metal.clear_cache()
+    assert mx.metal.start_capture("trace.gputrace") is None and mx.metal.stop_capture() is None
 
 
 def test_version_is_that_of_the_wheel():

@@ -7,7 +7,7 @@ and the ones that would crash MLX are skipped there.
 import numpy as np
 import oxmlx.core as mx
 import pytest
-from conftest import IS_OFFICIAL_MLX
+from support import IS_OFFICIAL_MLX
 
 A = mx.arange(6.0).reshape(2, 3)
 V = mx.arange(3.0)

@@ -12,7 +12,8 @@ const HARD: usize = 800;
 /// Files and folders that may hold `unsafe`; each use has its SAFETY line, which clippy demands.
 const UNSAFE_ALLOWED: &[&str] = &[
     "crates/oxmlx-cpu/",
-    "crates/oxmlx-core/src/runtime/memory.rs",
+    "crates/oxmlx-cuda/",
+    "crates/oxmlx-core/src/runtime/memory/",
     "crates/oxmlx-python/src/array/buffer.rs",
 ];
 
@@ -128,7 +129,7 @@ mod tests {
         let text = "//! Why.\nfn f() {\n    unsafe { g() }\n}\n";
         assert!(errors("crates/oxmlx/src/a.rs", text)[0].starts_with("crates/oxmlx/src/a.rs:3:"));
         assert!(errors("crates/oxmlx-cpu/src/a.rs", text).is_empty());
-        assert!(errors("crates/oxmlx-core/src/runtime/memory.rs", text).is_empty());
+        assert!(errors("crates/oxmlx-core/src/runtime/memory/", text).is_empty());
     }
 
     #[test]

@@ -6,9 +6,18 @@
 
 #![forbid(unsafe_code)]
 
+#[path = "../../crates/oxmlx-kernels/src/families/mod.rs"]
+mod families;
 mod house;
+mod kernels;
 mod mirror;
+#[path = "../../crates/oxmlx-kernels/build/nvcc.rs"]
+mod nvcc;
 mod stubs;
+// The tables of kernels are included, not linked: a build of their crate would compile them all.
+#[allow(dead_code)]
+#[path = "../../crates/oxmlx-kernels/src/symbols.rs"]
+mod symbols;
 mod tree;
 
 use std::path::Path;
@@ -19,7 +28,10 @@ const HELP: &str = "usage: cargo run -p xtask -- WORD
   mirror           check the mirror rule and the house numbers; exit code 1 if something is wrong
   mirror --notes   the same, and list the files that are longer than is aimed at
   stubs            write python/oxmlx/_core.pyi from the installed module
-  stubs --check    say whether the committed stubs are what `stubs` would write";
+  stubs --check    say whether the committed stubs are what `stubs` would write
+  kernels          compile every kernel for every architecture of a release (needs nvcc, no GPU)
+  kernels --arch A the same for some, for example 80,90
+  kernels --list   names of all kernels";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +43,9 @@ fn main() -> ExitCode {
         ["mirror", "--notes"] => check(root, true),
         ["stubs"] => stubs::write(root),
         ["stubs", "--check"] => stubs::check(root),
+        ["kernels"] => kernels::compile(root, None),
+        ["kernels", "--arch", archs] => kernels::compile(root, Some(archs)),
+        ["kernels", "--list"] => Ok(kernels::list()),
         _ => Err(HELP.to_string()),
     };
     match outcome {

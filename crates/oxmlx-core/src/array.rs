@@ -184,15 +184,13 @@ impl Array {
             let message = format!("{} bytes do not make an array of {n} bytes.", bytes.len());
             return Err(Error::invalid("array", message));
         }
-        let buffer = Buffer::new(n)?;
-        buffer.write(0, bytes);
+        let buffer = Buffer::from_bytes(bytes)?;
         Ok(Array::ready(buffer, Layout::contiguous(shape), dtype))
     }
 
     /// A row-major array whose bytes `fill` writes; the fast path for imports.
     pub fn from_fill(shape: &[usize], dtype: Dtype, fill: impl FnOnce(&mut [u8])) -> Result<Array> {
-        let buffer = Buffer::new(checked_size(shape, dtype)?)?;
-        buffer.fill_with(fill);
+        let buffer = Buffer::from_fill(checked_size(shape, dtype)?, fill)?;
         Ok(Array::ready(buffer, Layout::contiguous(shape), dtype))
     }
 

@@ -1,7 +1,7 @@
 //! Contents on the host: scalars, bytes in row-major order, and the looks that debugging needs.
 
 use crate::array::{Array, Stored};
-use crate::runtime::eval::eval;
+use crate::runtime::eval::start;
 use oxmlx_types::{Dtype, Error, Layout, Result, Scalar};
 
 impl Array {
@@ -23,18 +23,26 @@ impl Array {
         Ok(element(buffer.bytes(), layout.offset, self.dtype()))
     }
 
-    /// Buffer and layout of the evaluated contents.
+    /// Records that a writable view of the host's contents left the engine: they count from now on.
+    pub fn mark_escaped(&self) {
+        if let Some(s) = self.stored() {
+            s.buffer.mark_escaped();
+        }
+    }
+
+    /// Contents on the host and their layout, evaluated if they have to be.
     pub fn host(&self) -> Result<(crate::runtime::memory::Buffer, Layout)> {
         if let Some(s) = self.known_scalar() {
             let array = Array::from_bytes(&s.bits.to_le_bytes()[..s.dtype.size()], &[], s.dtype)?;
             return array.host();
         }
         if let Some(s) = self.stored() {
-            return Ok((s.buffer, s.layout));
+            return Ok((s.buffer.host()?, s.layout));
         }
-        eval(std::slice::from_ref(self))?;
+        // What a device computes need not be waited for here: its copy is.
+        start(std::slice::from_ref(self))?;
         match self.stored() {
-            Some(s) => Ok((s.buffer, s.layout)),
+            Some(s) => Ok((s.buffer.host()?, s.layout)),
             None => Err(Error::invalid("eval", "Attempting to eval an array without a primitive.")),
         }
     }
@@ -91,15 +99,16 @@ pub fn for_each_offset(layout: &Layout, f: &mut dyn FnMut(usize)) {
     walk(layout, 0, layout.offset as isize, f);
 }
 
-pub(crate) fn has_nan(stored: &Stored, dtype: Dtype) -> bool {
+pub(crate) fn has_nan(stored: &Stored, dtype: Dtype) -> Result<bool> {
     if !dtype.is_inexact() {
-        return false;
+        return Ok(false);
     }
-    let bytes = stored.buffer.bytes();
+    let buffer = stored.buffer.host()?;
+    let bytes = buffer.bytes();
     let mut found = false;
     for_each_offset(&stored.layout, &mut |at| {
         let s = element(bytes, at, dtype);
         found |= s.to_f64().is_nan() || (dtype == Dtype::Complex64 && s.to_complex().im.is_nan());
     });
-    found
+    Ok(found)
 }

@@ -4,13 +4,12 @@ use crate::fused::{self, FusedKernel};
 use crate::view::{View, ViewMut};
 use crate::{elementwise, structured};
 use oxmlx_core::Primitive;
-use oxmlx_core::backend::{Address, Backend, Bindings, Bound, Executable, Residency};
+use oxmlx_core::backend::{Address, Backend, Bindings, Bound, Event, Executable, Residency};
 use oxmlx_core::plan::{Plan, Step, ValueId};
 use oxmlx_types::{Device, Dtype, Error, ErrorKind, Result, Scalar, Stream};
 use smallvec::SmallVec;
 use std::alloc::Layout;
 use std::any::Any;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// Alignment of every allocation: a cache line, and the widest vector.
@@ -46,7 +45,7 @@ impl Executable for Lowered {
 }
 
 impl Residency for Cpu {
-    fn allocate(&self, bytes: usize) -> Result<Address> {
+    fn allocate(&self, bytes: usize, _stream: Stream) -> Result<Address> {
         let refused =
             || Error::new(ErrorKind::OutOfMemory, "malloc", format!("The system has no {bytes} bytes."));
         let layout = Layout::from_size_align(bytes.max(1), ALIGN).map_err(|_| refused())?;
@@ -55,7 +54,7 @@ impl Residency for Cpu {
         if p.is_null() { Err(refused()) } else { Ok(Address(p as usize)) }
     }
 
-    fn free(&self, address: Address, bytes: usize) {
+    fn free(&self, address: Address, bytes: usize, _stream: Stream) {
         if let Ok(layout) = Layout::from_size_align(bytes.max(1), ALIGN) {
             // SAFETY: the address came from `allocate` with the same number of bytes.
             unsafe { std::alloc::dealloc(address.0 as *mut u8, layout) }
@@ -91,22 +90,21 @@ impl Backend for Cpu {
     fn run(
         &self,
         executable: &dyn Executable,
-        steps: Range<usize>,
         bindings: &Bindings<'_>,
         _stream: Stream,
         poll: &dyn Fn() -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<Option<Arc<dyn Event>>> {
         let Some(lowered) = executable.as_any().downcast_ref::<Lowered>() else {
             return Err(Error::new(ErrorKind::Backend, "run", "the executable belongs to another backend"));
         };
         let mut first = true;
-        for i in steps {
+        for i in 0..lowered.plan.steps.len() {
             if !std::mem::take(&mut first) {
                 poll()?;
             }
             lowered.step(i, bindings, poll)?;
         }
-        Ok(())
+        Ok(None)
     }
 
     fn fold(&self, op: &Primitive, out: Dtype, operands: &[Scalar]) -> Option<Scalar> {

@@ -75,7 +75,8 @@ fn shared(text: String) -> Arc<Kernel> {
     if let Some(k) = all.get(&name) {
         return k.clone();
     }
-    let kernel = Kernel::generated(name.clone(), text.replace("NAME(Record r)", &format!("{name}(Record r)")));
+    let kernel =
+        Kernel::generated(name.clone(), text.replace("NAME(Record r)", &format!("{name}(Record r)")));
     all.insert(name, kernel.clone());
     kernel
 }

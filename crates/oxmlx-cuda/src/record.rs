@@ -47,8 +47,6 @@ pub struct Kernel {
     pub name: String,
     /// Where its code comes from.
     pub origin: Origin,
-    /// The loaded function of each device, filled in by the driver.
-    pub(crate) loaded: OnceLock<usize>,
 }
 
 /// Where a kernel's code comes from.
@@ -63,7 +61,7 @@ pub enum Origin {
 impl Kernel {
     /// A kernel whose code was generated.
     pub fn generated(name: String, text: String) -> Arc<Kernel> {
-        Arc::new(Kernel { name, origin: Origin::Generated(text), loaded: OnceLock::new() })
+        Arc::new(Kernel { name, origin: Origin::Generated(text) })
     }
 
     /// The kernel of a symbol.
@@ -75,7 +73,7 @@ impl Kernel {
         let all = ALL.get_or_init(|| {
             let kernels = oxmlx_kernels::symbols().into_iter().map(|s| {
                 let (name, origin) = (s.name.clone(), Origin::Symbol(s));
-                (name.clone(), Arc::new(Kernel { name, origin, loaded: OnceLock::new() }))
+                (name.clone(), Arc::new(Kernel { name, origin }))
             });
             kernels.collect()
         });
@@ -104,7 +102,7 @@ impl Grid {
 }
 
 /// A matrix product by the library, batched: `d = a @ b`, row-major operands with leading dimensions.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Gemm {
     /// Element type of all three.
     pub dtype: Dtype,

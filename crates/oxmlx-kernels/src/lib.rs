@@ -7,8 +7,9 @@
 
 #![forbid(unsafe_code)]
 
+mod families;
 mod sources;
 mod symbols;
 
-pub use sources::{SOURCES, source};
+pub use sources::{SOURCES, architectures, pack, source};
 pub use symbols::{Symbol, symbols};

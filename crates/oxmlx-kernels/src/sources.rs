@@ -1,21 +1,18 @@
-//! The texts of `kernels/`, for NVRTC.
+//! What the build embedded: the texts of `kernels/`, for NVRTC, and the packs that nvcc made of them.
 
-/// Every file of `kernels/`, by its path there.
-pub const SOURCES: &[(&str, &str)] = &[
-    ("common.cuh", include_str!("../../../kernels/common.cuh")),
-    ("elementwise/access.cuh", include_str!("../../../kernels/elementwise/access.cuh")),
-    ("elementwise/boolean.cuh", include_str!("../../../kernels/elementwise/boolean.cuh")),
-    ("elementwise/cast.cuh", include_str!("../../../kernels/elementwise/cast.cuh")),
-    ("elementwise/complex.cuh", include_str!("../../../kernels/elementwise/complex.cuh")),
-    ("elementwise/double.cuh", include_str!("../../../kernels/elementwise/double.cuh")),
-    ("elementwise/float.cuh", include_str!("../../../kernels/elementwise/float.cuh")),
-    ("elementwise/half.cuh", include_str!("../../../kernels/elementwise/half.cuh")),
-    ("elementwise/integer.cuh", include_str!("../../../kernels/elementwise/integer.cuh")),
-    ("row/chunk.cuh", include_str!("../../../kernels/row/chunk.cuh")),
-    ("row/reduce.cuh", include_str!("../../../kernels/row/reduce.cuh")),
-];
+include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 /// The text of one file.
 pub fn source(path: &str) -> Option<&'static str> {
     SOURCES.iter().find(|s| s.0 == path).map(|s| s.1)
+}
+
+/// The compiled symbols of one file, a fat binary; `None` if the build found no compiler.
+pub fn pack(file: &str) -> Option<&'static [u8]> {
+    PACKS.iter().find(|p| p.0 == file).map(|p| p.1)
+}
+
+/// The architectures whose machine code the packs hold, for example 90.
+pub fn architectures() -> &'static [u32] {
+    ARCHITECTURES
 }

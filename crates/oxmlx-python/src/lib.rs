@@ -4,6 +4,7 @@
 mod args;
 mod array;
 mod compile;
+mod cuda;
 mod dtype;
 mod error;
 mod io;
@@ -22,9 +23,9 @@ fn is_available() -> bool {
     false
 }
 
-/// A submodule that only says that its device is absent.
-fn absent<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyModule>> {
-    let m = PyModule::new(py, name)?;
+/// The submodule `metal`, which only says that its device is absent.
+fn metal(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+    let m = PyModule::new(py, "metal")?;
     m.add_function(wrap_pyfunction!(is_available, &m)?)?;
     Ok(m)
 }
@@ -48,8 +49,8 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_submodule(&ops::fast(py)?)?;
     m.add_submodule(&tree::module(py)?)?;
     m.add_submodule(&memory::debug(py)?)?;
-    m.add_submodule(&absent(py, "metal")?)?;
-    m.add_submodule(&absent(py, "cuda")?)?;
+    m.add_submodule(&metal(py)?)?;
+    m.add_submodule(&cuda::module(py)?)?;
     m.add("inf", f64::INFINITY)?;
     m.add("nan", f64::NAN)?;
     m.add("pi", std::f64::consts::PI)?;

@@ -67,6 +67,9 @@ fn cache_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     for (name, value) in stats::all() {
         d.set_item(name, value)?;
     }
+    let pinned = memory::pinned_usage();
+    d.set_item("pinned_active_bytes", pinned.active)?;
+    d.set_item("pinned_cache_bytes", pinned.cache)?;
     d.set_item("plan_entries", cache::entries())?;
     d.set_item("plan_bytes", cache::bytes())?;
     Ok(d)
@@ -110,5 +113,6 @@ pub fn debug<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyModule>> {
     m.add_function(wrap_pyfunction!(clear_plans, &m)?)?;
     m.add_function(wrap_pyfunction!(num_threads, &m)?)?;
     m.add_function(wrap_pyfunction!(cpu_features, &m)?)?;
+    crate::cuda::debug(&m)?;
     Ok(m)
 }

@@ -234,9 +234,11 @@ fn device_info<'py>(
         None => stream::default_device(),
     };
     let info = pyo3::types::PyDict::new(py);
-    info.set_item("device_name", d.to_string())?;
-    info.set_item("architecture", std::env::consts::ARCH)?;
-    info.set_item("memory_size", oxmlx::backend::backend(d).or_raise()?.total_memory())?;
+    let backend = oxmlx::backend::backend(d).or_raise()?;
+    let (name, architecture) = backend.description();
+    info.set_item("device_name", name)?;
+    info.set_item("architecture", architecture)?;
+    info.set_item("memory_size", backend.total_memory())?;
     Ok(info)
 }
 

@@ -32,11 +32,18 @@ pub use oxmlx_types::*;
 pub use runtime::eval::{async_eval, eval};
 pub use transforms::{grad, value_and_grad};
 
-/// Makes the devices of this machine known. Calling it again does nothing.
+/// Makes the devices of this machine known: the CPU at once, GPUs when one is first asked for. Calling it
+/// again does nothing.
 pub fn init() {
     static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| backend::register(std::sync::Arc::new(oxmlx_cpu::Cpu::new())));
+    ONCE.call_once(|| {
+        backend::register(std::sync::Arc::new(oxmlx_cpu::Cpu::new()));
+        backend::set_discovery(oxmlx_cuda::discover);
+    });
 }
+
+/// What was found of CUDA on this machine, for people and for error messages.
+pub use oxmlx_cuda::{report as cuda_report, set_package_folders};
 
 /// Threads that share a kernel's work on the CPU.
 pub fn cpu_threads() -> usize {

@@ -20,4 +20,20 @@ for _name, _value in vars(_core).items():
     if isinstance(_value, _module_type):
         sys.modules[f"{__name__}.{_name}"] = _value
 
+# Programs that are older than MLX's other backends ask `metal` for these.
+for _name in (
+    "clear_cache",
+    "get_active_memory",
+    "get_cache_memory",
+    "get_peak_memory",
+    "reset_peak_memory",
+    "set_cache_limit",
+    "set_memory_limit",
+    "set_wired_limit",
+):
+    setattr(_core.metal, _name, getattr(_core, _name))
+_core.metal.device_info = dict
+_core.metal.start_capture = lambda path: None
+_core.metal.stop_capture = lambda: None
+
 del sys, _core, _name, _value, _module_type

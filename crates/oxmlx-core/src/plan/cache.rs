@@ -8,7 +8,7 @@ use super::{Arena, Graph, Plan, arena, dump, plan};
 use crate::backend::{self, Executable};
 use crate::runtime::program::Program;
 use crate::runtime::{settings, stats};
-use oxmlx_types::Result;
+use oxmlx_types::{Device, Result};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ pub(crate) struct Found {
 }
 
 struct Entry {
+    device: Device,
     graph: Graph,
     plan: Arc<Plan>,
     executable: Arc<dyn Executable>,
@@ -76,10 +77,9 @@ pub fn clear() {
 /// The plan of a Program, made if it is new.
 pub(crate) fn find(program: &Program) -> Result<Found> {
     let shard = &shards()[(program.hash >> 60) as usize % SHARDS];
-    let known = shard
-        .lock()
-        .get(&program.hash)
-        .and_then(|all| all.iter().find(|e| program.matches(&e.graph)).cloned());
+    let known = shard.lock().get(&program.hash).and_then(|all| {
+        all.iter().find(|e| e.device == program.stream.device && program.matches(&e.graph)).cloned()
+    });
     let entry = match known {
         Some(entry) => {
             stats::LEVEL1_HITS.add(1);
@@ -108,11 +108,20 @@ fn make(program: &Program) -> Result<Arc<Entry>> {
     if let Some(dir) = &settings::get().dump_plan {
         dump::write(dir, program.hash, &graph, &plan);
     }
-    let backend = backend::backend(program.streams[0].device)?;
+    let device = program.stream.device;
+    let backend = backend::backend(device)?;
     stats::LOWERINGS.add(1);
     let executable = backend.lower(&plan)?;
     let bytes = 2 * graph.bytes() + executable.bytes() + size_of::<Entry>();
-    Ok(Arc::new(Entry { graph, plan, executable, bytes, used: AtomicU64::new(0), sizings: Mutex::default() }))
+    Ok(Arc::new(Entry {
+        device,
+        graph,
+        plan,
+        executable,
+        bytes,
+        used: AtomicU64::new(0),
+        sizings: Mutex::default(),
+    }))
 }
 
 /// The arena for these lengths.

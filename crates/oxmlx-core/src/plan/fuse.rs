@@ -224,7 +224,7 @@ impl Fuser<'_> {
         let u = &self.units[unit as usize];
         let domain = u.domain?;
         let n = &self.g.nodes[node];
-        if u.members.len() >= MAX_MEMBERS || self.g.nodes[u.members[0] as usize].stream != n.stream {
+        if u.members.len() >= MAX_MEMBERS {
             return None;
         }
         let row_axes = match &n.op {
@@ -307,7 +307,6 @@ impl Fuser<'_> {
             && (x.row_axes == row_axes || x.row_axes == 0)
             && (y.row_axes == row_axes || y.row_axes == 0)
             && x.members.len() + y.members.len() <= MAX_MEMBERS
-            && self.g.nodes[x.members[0] as usize].stream == self.g.nodes[y.members[0] as usize].stream
             && self.reads_registers(joint, b, da, row_axes);
         if !suits {
             return false;

@@ -61,8 +61,6 @@ pub struct GraphNode {
     pub inputs: SmallVec<[ValueId; 3]>,
     /// Defined value.
     pub out: ValueId,
-    /// Which of the Program's streams it is on.
-    pub stream: u8,
     /// First run-time word in the parameter block.
     pub params: u32,
     /// Number of run-time words.

@@ -47,8 +47,6 @@ pub struct Plan {
     pub outputs: Vec<ValueId>,
     /// An owned value may take the leaf's buffer if nobody else owns that: (leaf value, owned value).
     pub aliases: Vec<(ValueId, ValueId)>,
-    /// Runs of steps on one stream, in order.
-    pub segments: Vec<Segment>,
     /// Whether a kernel may refuse its operands' contents (an index out of range).
     pub fallible: bool,
 }
@@ -75,19 +73,6 @@ pub struct Slot {
     pub first: u32,
     /// Last step that reads it.
     pub last: u32,
-}
-
-/// A run of steps on one stream.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Segment {
-    /// Which of the Program's streams.
-    pub stream: u8,
-    /// First step.
-    pub begin: u32,
-    /// One past the last step.
-    pub end: u32,
-    /// Earlier segments, on other streams, whose events this one waits for.
-    pub waits: Vec<u32>,
 }
 
 /// Where a value's elements are during a run.

@@ -1,10 +1,10 @@
 //! Last structural pass: the order of kernels, where values live, and what may be overwritten.
 
 use super::build::{Builder, view_of};
-use super::fuse::{Fused, Unit, apart, fuse};
+use super::fuse::{Fused, apart, fuse};
 use super::layout::{Role, Roles, roles};
 use super::simplify::{Simplified, simplify};
-use super::{Def, Graph, Home, Plan, Segment, Step, ValueId, ViewDef, memory};
+use super::{Def, Graph, Home, Plan, Step, ValueId, ViewDef, memory};
 use crate::primitive::Op;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -45,12 +45,9 @@ impl Scheduler<'_> {
         let builder = Builder { g: self.g, s: self.s, roles: self.roles };
         let needs = self.needs(&builder, order);
         let mut steps: Vec<Step> = needs.fills.iter().map(|&(out, imm)| builder.fill(imm, out)).collect();
-        let first_stream = order.first().map_or(0, |&u| self.stream(&self.fused.units[u as usize]));
-        let mut streams = vec![first_stream; steps.len()];
         for &u in order {
             let unit = &self.fused.units[u as usize];
             steps.push(builder.step(unit, &|v| needs.stored[v as usize]));
-            streams.push(self.stream(unit));
         }
         let mut p = Plan {
             views: self.views(&needs),
@@ -61,17 +58,12 @@ impl Scheduler<'_> {
             owned: Vec::new(),
             outputs: self.g.kept.clone(),
             aliases: Vec::new(),
-            segments: segments(&streams),
             fallible: false,
         };
         p.fallible = p.steps.iter().any(|s| matches!(s, Step::Op { op, .. } if may_refuse(op)));
         self.homes(&needs, &mut p);
         memory::assign(self.g, &mut p);
         p
-    }
-
-    fn stream(&self, unit: &Unit) -> u8 {
-        self.g.nodes[unit.members[0] as usize].stream
     }
 
     /// Units in an order in which operands are computed before they are read; among those that are free, the
@@ -230,18 +222,4 @@ impl Scheduler<'_> {
 /// Whether a kernel looks at its operands' contents and may refuse them.
 fn may_refuse(op: &Op) -> bool {
     matches!(op, Op::Gather { .. } | Op::Scatter { .. } | Op::GatherAxis { .. } | Op::ScatterAxis { .. })
-}
-
-fn segments(streams: &[u8]) -> Vec<Segment> {
-    let mut all: Vec<Segment> = Vec::new();
-    for (i, &stream) in streams.iter().enumerate() {
-        match all.last_mut() {
-            Some(s) if s.stream == stream => s.end = i as u32 + 1,
-            _ => {
-                let waits = (0..all.len() as u32).filter(|&w| all[w as usize].stream != stream).collect();
-                all.push(Segment { stream, begin: i as u32, end: i as u32 + 1, waits });
-            }
-        }
-    }
-    all
 }

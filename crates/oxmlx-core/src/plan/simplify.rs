@@ -72,7 +72,6 @@ fn key(g: &Graph, i: usize, same: &[ValueId]) -> u64 {
 fn equal(g: &Graph, a: usize, b: usize, same: &[ValueId]) -> bool {
     let (x, y) = (&g.nodes[a], &g.nodes[b]);
     x.op == y.op
-        && x.stream == y.stream
         && x.inputs.len() == y.inputs.len()
         && x.inputs.iter().zip(&y.inputs).all(|(&p, &q)| same[p as usize] == same[q as usize])
         && g.shape(x.out) == g.shape(y.out)

@@ -1,16 +1,20 @@
 //! Binding: what stands between a plan, which holds no sizes and no buffers, and one run of it.
 //!
 //! Everything is allocated and given an address before anything runs, so that a failed eval leaves its
-//! arrays pending and its inputs as they were. Arena addresses are added when the run begins, since the
+//! arrays pending and its inputs as they were. A device's stream is put behind whatever brings its operands;
+//! small operands that are on the host only go along with the launch. Arena addresses are added when the run begins, since the
 //! arena may have to grow and belongs to whoever holds the stream.
 
 use crate::array::Stored;
 use crate::backend::{Address, Bound};
 use crate::plan::{Arena, Home, Plan, ValueId, view_layout};
-use crate::runtime::memory::Buffer;
+use crate::runtime::memory::{Buffer, INLINE};
 use crate::runtime::program::{Program, Source};
 use crate::runtime::stats;
-use oxmlx_types::{Error, Layout, Result};
+use oxmlx_types::{Device, Error, Layout, Result};
+
+/// Results of one element that a run copies to the host.
+const MIRRORS: usize = 4;
 
 /// Addresses, layouts and buffers of one run.
 pub(crate) struct Binding {
@@ -20,6 +24,12 @@ pub(crate) struct Binding {
     /// Values whose base is an offset into the arena.
     in_arena: Vec<ValueId>,
     pub arena_bytes: usize,
+    /// Leaves that the backend brings along.
+    inline: Vec<(ValueId, Buffer)>,
+    /// Small results with the host's copies of them.
+    pub mirrors: Vec<(ValueId, Buffer)>,
+    /// Results' own buffers.
+    pub owned: Vec<Buffer>,
     /// Whether an input's buffer will be overwritten.
     pub donated: bool,
 }
@@ -31,13 +41,23 @@ pub(crate) fn bind(program: &Program, plan: &Plan, arena: &Arena) -> Result<Bind
         outputs: Vec::with_capacity(plan.outputs.len()),
         in_arena: Vec::new(),
         arena_bytes: arena.bytes,
+        inline: Vec::new(),
+        mirrors: Vec::new(),
+        owned: Vec::new(),
         donated: false,
     };
     let owned = own_buffers(program, plan, &mut b)?;
+    let remote = program.stream.device != Device::CPU;
     for (v, home) in plan.homes.iter().enumerate() {
         let bound = match (home, &program.defs[v]) {
             (Home::Leaf, Source::Leaf { stored, .. }) => {
-                Bound { base: stored.buffer.address(), layout: stored.layout.clone() }
+                let base = if remote && stored.buffer.is_host() && stored.buffer.len() <= INLINE {
+                    b.inline.push((v as ValueId, stored.buffer.clone()));
+                    Address(0)
+                } else {
+                    stored.buffer.reach(program.stream)?
+                };
+                Bound { base, layout: stored.layout.clone() }
             }
             (Home::Param(word), _) => Bound {
                 base: Address(program.params.as_ptr() as usize + 8 * *word as usize),
@@ -95,10 +115,31 @@ pub(crate) fn bind(program: &Program, plan: &Plan, arena: &Arena) -> Result<Bind
         };
         b.outputs.push(Stored { buffer, layout: b.values[v as usize].layout.clone() });
     }
+    if remote {
+        mirror_scalars(program, plan, &owned, &mut b)?;
+    }
+    b.owned = owned;
     Ok(b)
 }
 
+/// A result of one element is likely to be read: a loss, an accuracy, a token. The run writes the host's copy
+/// as well, so that reading it costs no copy and no second wait.
+fn mirror_scalars(program: &Program, plan: &Plan, owned: &[Buffer], b: &mut Binding) -> Result<()> {
+    for (buffer, &v) in owned.iter().zip(&plan.owned) {
+        if b.mirrors.len() < MIRRORS && buffer.len() <= 8 && !buffer.is_empty() {
+            let mirror = Buffer::pinned(program.stream.device, buffer.len())?;
+            b.mirrors.push((v, mirror));
+        }
+    }
+    Ok(())
+}
+
 impl Binding {
+    /// Small leaves with their bytes.
+    pub fn inline(&self) -> Vec<(ValueId, &[u8])> {
+        self.inline.iter().map(|(v, buffer)| (*v, buffer.bytes())).collect()
+    }
+
     /// Turns arena offsets into addresses; call once, with the arena that the run holds.
     pub fn place_arena(&mut self, base: Address) {
         for &v in &self.in_arena {
@@ -138,7 +179,8 @@ fn contiguous(program: &Program, v: usize) -> Layout {
 /// Buffers for the owned values: an input's where the plan allows it and nobody else can tell.
 fn own_buffers(program: &Program, plan: &Plan, b: &mut Binding) -> Result<Vec<Buffer>> {
     let mut taken: Vec<Option<Buffer>> = vec![None; plan.owned.len()];
-    if !plan.fallible {
+    // A device's kernels refuse nothing: they clamp indices.
+    if !plan.fallible || program.stream.device != Device::CPU {
         let mut given: Vec<ValueId> = Vec::new();
         for &(leaf, out) in &plan.aliases {
             let Home::Owned(k) = plan.homes[out as usize] else { continue };
@@ -160,7 +202,7 @@ fn own_buffers(program: &Program, plan: &Plan, b: &mut Binding) -> Result<Vec<Bu
             Some(buffer) => buffer,
             None => {
                 let size: usize = program.shape(v).iter().product();
-                Buffer::new(size * plan.dtypes[v as usize].size())?
+                Buffer::on(program.stream, size * plan.dtypes[v as usize].size())?
             }
         });
     }

@@ -4,15 +4,17 @@
 //! its run. A Program of more than [`SEGMENT`] nodes is cut into pieces that are planned, cached and run one
 //! after the other. In eager mode a piece is one node.
 
-use crate::array::{Array, Status};
+use crate::array::{Array, Node, Status};
 use crate::backend::{self, Bindings, Event, Executable};
 use crate::plan::{Plan, cache};
 use crate::runtime::binder::{self, Binding};
 use crate::runtime::memory::Buffer;
 use crate::runtime::program::{self, Claimed, Gathered, Program};
 use crate::runtime::{settings, stats, stream};
-use oxmlx_types::{Error, ErrorKind, Result, Stream};
+use oxmlx_types::{Device, Error, ErrorKind, Result, Stream};
 use parking_lot::{Condvar, Mutex};
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -120,12 +122,29 @@ impl Drop for Active {
 }
 
 impl Event for Run {
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+
     fn is_done(&self) -> bool {
         self.outcome.lock().is_some()
     }
 
-    fn wait(&self) -> Result<()> {
-        self.wait_for_other()
+    fn wait_a_while(&self) -> Option<Result<()>> {
+        Run::wait_a_while(self)
+    }
+}
+
+/// Waits for an event; `poll` is asked every 20 ms, and an error from it ends the waiting.
+pub(crate) fn wait_on(event: &dyn Event, poll: &dyn Fn() -> Result<()>) -> Result<()> {
+    if event.is_done() && !event.as_any().is::<Run>() {
+        return event.wait_a_while().unwrap_or(Ok(()));
+    }
+    loop {
+        if let Some(outcome) = event.wait_a_while() {
+            return outcome;
+        }
+        poll()?;
     }
 }
 
@@ -136,7 +155,7 @@ pub fn set_interrupt_hook(hook: fn() -> bool) {
     let _ = INTERRUPT.set(hook);
 }
 
-fn interrupted() -> Result<()> {
+pub(crate) fn interrupted() -> Result<()> {
     match INTERRUPT.get() {
         Some(hook) if hook() => Err(Error::new(ErrorKind::Interrupted, "eval", "interrupted")),
         _ => Ok(()),
@@ -157,14 +176,20 @@ pub fn async_eval(outputs: &[Array]) -> Result<()> {
     evaluate(outputs, false)
 }
 
+/// Starts to compute arrays that are about to be read on the host: what a device computes is waited for by
+/// whoever reads it.
+pub(crate) fn start(outputs: &[Array]) -> Result<()> {
+    evaluate(outputs, outputs.iter().any(|a| a.node.stream.device == Device::CPU))
+}
+
 /// Waits until all work on a stream, or on all streams, has been done; raises an asynchronous failure.
 pub fn synchronize(of: Option<Stream>) -> Result<()> {
-    match of {
-        Some(s) => stream::state(s).synchronize(&interrupted)?,
-        None => {
-            for s in stream::all_states() {
-                s.synchronize(&interrupted)?;
-            }
+    for s in of.map_or_else(stream::all, |s| vec![s]) {
+        stream::state(s).synchronize(&interrupted)?;
+        if s.device != Device::CPU
+            && let Some(remote) = backend::backend(s.device)?.remote()
+        {
+            wait_on(&*remote.mark(s)?, &interrupted)?;
         }
     }
     match ASYNC_FAILURE.lock().take() {
@@ -179,7 +204,8 @@ static ASYNC_FAILURE: Mutex<Option<Error>> = Mutex::new(None);
 fn evaluate(outputs: &[Array], wait: bool) -> Result<()> {
     loop {
         let Some(first) = outputs.iter().find(|a| !a.is_evaluated() && !a.node.op.is_leaf()) else {
-            return check_placeholders(outputs);
+            check_placeholders(outputs)?;
+            return if wait { wait_for_contents(outputs) } else { Ok(()) };
         };
         let run = Run::new(first.node.stream);
         match program::gather(outputs, &run, &|other| other.stream == run.stream)? {
@@ -219,6 +245,16 @@ fn check_placeholders(outputs: &[Array]) -> Result<()> {
     Ok(())
 }
 
+/// Waits until the contents of evaluated arrays are there: a device may still be at work on them.
+fn wait_for_contents(outputs: &[Array]) -> Result<()> {
+    for a in outputs.iter().filter(|a| a.node.stream.device != Device::CPU) {
+        if let Some(stored) = a.stored() {
+            stored.buffer.wait(&interrupted)?;
+        }
+    }
+    Ok(())
+}
+
 /// Waits for the runs that compute these arrays.
 fn wait_for(outputs: &[Array]) -> Result<()> {
     for a in outputs {
@@ -231,33 +267,76 @@ fn wait_for(outputs: &[Array]) -> Result<()> {
     Ok(())
 }
 
-fn execute(mut order: Vec<Claimed>, run: &Arc<Run>, wait: bool) -> Result<()> {
-    let segment = if settings::get().eager { 1 } else { SEGMENT };
-    let many = order.len() > segment;
+fn execute(order: Vec<Claimed>, run: &Arc<Run>, wait: bool) -> Result<()> {
+    let mut pieces = pieces(order);
+    let many = pieces.len() > 1;
     let mut asked = Instant::now();
-    while !order.is_empty() {
+    // Whether a worker thread is left to complete the run.
+    let mut left = false;
+    while let Some(piece) = pieces.pop_front() {
         // A piece may be too short to ask by itself whether the user interrupted.
+        let mut outcome = Ok(());
         if many && asked.elapsed() > POLL {
             asked = Instant::now();
-            if let Err(e) = interrupted() {
-                program::unclaim(order);
+            outcome = interrupted();
+        }
+        let outcome = match outcome {
+            Ok(()) => prepare(piece, run).and_then(|work| submit(work, run, wait || many)),
+            Err(e) => {
+                program::unclaim(piece);
+                Err(e)
+            }
+        };
+        match outcome {
+            Ok(waits) => left = waits,
+            Err(e) => {
+                program::unclaim(pieces.into_iter().flatten().collect());
                 run.complete(Err(e.clone()));
                 return Err(e);
             }
         }
-        let rest = order.split_off(order.len().min(segment));
-        let piece = std::mem::replace(&mut order, rest);
-        let outcome = prepare(piece, run).and_then(|work| submit(work, run, wait || many));
-        if let Err(e) = outcome {
-            program::unclaim(order);
-            run.complete(Err(e.clone()));
-            return Err(e);
-        }
     }
-    if wait || many {
+    if !left {
         run.complete(Ok(()));
     }
     Ok(())
+}
+
+/// Cuts the nodes into Programs: each on one stream, and of bounded length. What one needs of another is an
+/// extra result of that one.
+fn pieces(order: Vec<Claimed>) -> VecDeque<Vec<Claimed>> {
+    let length = if settings::get().eager { 1 } else { SEGMENT };
+    let first = order.first().map(|c| c.node.stream);
+    let on_streams = match first {
+        Some(s) if order.iter().any(|c| c.node.stream != s) => by_stream(order),
+        _ => vec![order],
+    };
+    let mut all = VecDeque::new();
+    for mut rest in on_streams {
+        while rest.len() > length {
+            let tail = rest.split_off(length);
+            all.push_back(std::mem::replace(&mut rest, tail));
+        }
+        all.push_back(rest);
+    }
+    all
+}
+
+/// Sorts nodes into runs of one stream each: a node's rank is how often the longest way to it changes streams.
+fn by_stream(order: Vec<Claimed>) -> Vec<Vec<Claimed>> {
+    let mut rank_of: HashMap<*const Node, u32> = HashMap::with_capacity(order.len());
+    let mut runs: BTreeMap<(u32, u32), Vec<Claimed>> = BTreeMap::new();
+    for c in order {
+        let own = c.node.stream;
+        let behind = |a: &Array| {
+            let rank = rank_of.get(&Arc::as_ptr(&a.node))?;
+            Some(rank + u32::from(a.node.stream != own))
+        };
+        let rank = c.inputs.iter().filter_map(behind).max().unwrap_or(0);
+        rank_of.insert(Arc::as_ptr(&c.node), rank);
+        runs.entry((rank, own.index)).or_default().push(c);
+    }
+    runs.into_values().collect()
 }
 
 /// A Program that is ready to run.
@@ -300,9 +379,14 @@ fn prepare(piece: Vec<Claimed>, run: &Arc<Run>) -> Result<Work> {
     }
 }
 
-/// Runs the work here or on the stream's thread.
-fn submit(mut work: Work, run: &Arc<Run>, wait: bool) -> Result<()> {
-    let state = stream::state(run.stream);
+/// Runs the work here or on the stream's thread, or hands it to its device. Says whether a worker thread will
+/// complete `run`.
+fn submit(mut work: Work, run: &Arc<Run>, wait: bool) -> Result<bool> {
+    let stream = work.program.stream;
+    let state = stream::state(stream);
+    if stream.device != Device::CPU {
+        return state.hand_over(|arena| perform(work, arena)).map(|()| false);
+    }
     if !wait {
         // Others may bind to the buffers once the work has its place in the queue, and not before.
         let outputs: Vec<_> = work.published().collect();
@@ -319,12 +403,12 @@ fn submit(mut work: Work, run: &Arc<Run>, wait: bool) -> Result<()> {
             run.complete(outcome);
         });
         state.enqueue(job, publish);
-        return Ok(());
+        return Ok(true);
     }
-    let piece = Run::new(run.stream);
+    let piece = Run::new(stream);
     work.run = piece.clone();
     let result = piece.clone();
-    let nested = Active::on_stream(run.stream);
+    let nested = Active::on_stream(stream);
     let _active = (Active::enter(run), Active::enter(&piece));
     if nested {
         // A signal handler in the middle of a kernel's poll: the stream is ours, its arena is not.
@@ -339,7 +423,7 @@ fn submit(mut work: Work, run: &Arc<Run>, wait: bool) -> Result<()> {
     if outcome.is_err() {
         run.cancelled.store(true, Relaxed);
     }
-    outcome
+    outcome.map(|()| false)
 }
 
 impl Work {
@@ -386,16 +470,17 @@ fn perform(mut work: Work, arena: &mut Option<Buffer>) -> Result<()> {
 }
 
 fn run_steps(work: &mut Work, arena: &mut Option<Buffer>) -> Result<()> {
+    let stream = work.program.stream;
     // Earlier work of this stream is done by now; what it failed to write must not be read.
     for producer in &work.program.producers {
         debug_assert!(producer.is_done());
-        producer.wait()?;
+        wait_on(&**producer, &interrupted)?;
     }
     let need = work.binding.arena_bytes;
     if need > 0 {
         if arena.as_ref().is_none_or(|a| a.len() < need) {
             *arena = None;
-            *arena = Some(Buffer::new(need)?);
+            *arena = Some(Buffer::on(stream, need)?);
         }
         if let Some(a) = arena.as_ref() {
             work.binding.place_arena(a.address());
@@ -420,13 +505,27 @@ fn run_steps(work: &mut Work, arena: &mut Option<Buffer>) -> Result<()> {
         }
         Ok(())
     };
-    let bindings = Bindings { values: &work.binding.values, params: &work.program.params };
-    for segment in &work.plan.segments {
-        let stream = work.program.streams[segment.stream as usize];
-        let device = backend::backend(stream.device)?;
-        stats::KERNELS.add((segment.end - segment.begin) as u64);
-        let steps = segment.begin as usize..segment.end as usize;
-        device.run(&*work.executable, steps, &bindings, stream, &poll)?;
+    let binding = &work.binding;
+    let mirrors: SmallVec<[_; 4]> = binding.mirrors.iter().map(|(v, m)| (*v, m.address())).collect();
+    let bindings = Bindings {
+        values: &binding.values,
+        params: &work.program.params,
+        inline: &binding.inline(),
+        mirrors: &mirrors,
+    };
+    stats::KERNELS.add(work.plan.steps.len() as u64);
+    let done = backend::backend(stream.device)?.run(&*work.executable, &bindings, stream, &poll)?;
+    if stream.device != Device::CPU {
+        for buffer in &binding.owned {
+            buffer.renew();
+            buffer.set_ready(done.clone());
+        }
+        for (v, mirror) in &binding.mirrors {
+            mirror.set_ready(done.clone());
+            if let Some(at) = work.plan.owned.iter().position(|o| o == v) {
+                binding.owned[at].add_mirror(mirror.clone());
+            }
+        }
     }
     if settings::get().check_nans {
         check_nans(work)?;
@@ -439,7 +538,7 @@ fn check_nans(work: &Work) -> Result<()> {
     for (&v, stored) in work.plan.outputs.iter().zip(&work.binding.outputs) {
         let program::Source::Node(n) = work.program.defs[v as usize] else { continue };
         let node = &work.program.nodes[n as usize].node;
-        if crate::read::has_nan(stored, node.outs[0].dtype) {
+        if crate::read::has_nan(stored, node.outs[0].dtype)? {
             let shape = oxmlx_types::format_shape(&node.outs[0].shape);
             let message = format!("The result, of shape {shape}, holds a NaN (OXMLX_CHECK_NANS is set).");
             return Err(Error::new(ErrorKind::Backend, node.op.name(), message));

@@ -200,7 +200,8 @@ pub(crate) struct Program {
     pub dims: Vec<usize>,
     /// The parameter block.
     pub params: Vec<u64>,
-    pub streams: SmallVec<[Stream; 2]>,
+    /// Where all of it runs.
+    pub stream: Stream,
     pub hash: u64,
     /// Per node: the value that it defines.
     pub node_values: Vec<ValueId>,
@@ -208,7 +209,6 @@ pub(crate) struct Program {
     operand_ends: Vec<u32>,
     operands: Vec<ValueId>,
     node_params: Vec<u32>,
-    node_streams: Vec<u8>,
     /// Symbols of all values' lengths, one after the other, and each value's end.
     syms: Vec<Sym>,
     sym_ends: Vec<u32>,
@@ -251,7 +251,7 @@ impl Symbols {
 }
 
 impl Program {
-    /// Numbers the values of claimed nodes and encodes them. The nodes' order is kept.
+    /// Numbers the values of claimed nodes, all of one stream, and encodes them. The nodes' order is kept.
     ///
     /// # Errors
     /// A failed operand; the nodes are handed back.
@@ -259,6 +259,7 @@ impl Program {
         // Marks are shared scratch: no other walk may run until every operand has its number.
         let _graph = GRAPH.lock();
         let n = claimed.len();
+        let stream = claimed.first().map_or_else(crate::runtime::stream::current, |c| c.node.stream);
         let walk = next_walk();
         let mut p = Program {
             nodes: claimed,
@@ -266,13 +267,12 @@ impl Program {
             kept: Vec::new(),
             dims: vec![1, 0],
             params: Vec::with_capacity(n),
-            streams: SmallVec::new(),
-            hash: 0,
+            stream,
+            hash: stream.device.index as u64 | (stream.device.kind as u64) << 32,
             node_values: Vec::with_capacity(n),
             operand_ends: Vec::with_capacity(n),
             operands: Vec::with_capacity(2 * n),
             node_params: Vec::with_capacity(n),
-            node_streams: Vec::with_capacity(n),
             syms: Vec::with_capacity(6 * n),
             sym_ends: Vec::with_capacity(2 * n),
             leaf_uses: Vec::new(),
@@ -339,16 +339,6 @@ impl Program {
         self.node_values.push(v);
         self.node_params.push(self.params.len() as u32);
         self.params.extend_from_slice(&c.node.params.values);
-        let stream = match self.streams.iter().position(|s| *s == c.node.stream) {
-            Some(s) => s,
-            None => {
-                self.streams.push(c.node.stream);
-                fold(&mut h, c.node.stream.device.index as u64 | (c.node.stream.device.kind as u64) << 32);
-                self.streams.len() - 1
-            }
-        };
-        fold(&mut h, stream as u64);
-        self.node_streams.push(stream as u8);
         self.hash = h;
         Ok(())
     }
@@ -410,7 +400,6 @@ impl Program {
                 let node = &self.nodes[i].node;
                 g.op == node.op
                     && g.out == self.node_values[i]
-                    && g.stream == self.node_streams[i]
                     && g.params == self.node_params[i]
                     && g.n_params as usize == node.params.values.len()
                     && g.inputs.as_slice() == self.operands(i)
@@ -447,7 +436,6 @@ impl Program {
             op: c.node.op.clone(),
             inputs: self.operands(i).into(),
             out: self.node_values[i],
-            stream: self.node_streams[i],
             params: self.node_params[i],
             n_params: c.node.params.values.len() as u8,
         });
@@ -463,6 +451,7 @@ impl Program {
             self.shape(out).iter().product::<usize>() * self.nodes[n as usize].node.outs[0].dtype.size();
         let owner = self.nodes.iter().flat_map(|c| &c.inputs).zip(&self.operands).find(|(_, v)| **v == leaf);
         stored.buffer.is_private()
+            && stored.buffer.may_become_result_of(self.stream)
             && stored.layout.offset == 0
             && stored.buffer.len() == bytes
             && stored.layout.size() * dtype.size() == bytes

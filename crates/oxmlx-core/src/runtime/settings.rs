@@ -14,6 +14,10 @@ pub struct Settings {
     pub dump_plan: Option<PathBuf>,
     /// `OXMLX_MEMORY_LIMIT`: bytes, with an optional K, M, G or T.
     pub memory_limit: Option<usize>,
+    /// `OXMLX_POISON=1`: fresh and freed memory of devices is filled with NaNs.
+    pub poison: bool,
+    /// `OXMLX_DEVICE=cpu` or `gpu`: the default device; a GPU, where there is one, if it isn't set.
+    pub device: Option<oxmlx_types::DeviceKind>,
     /// `OXMLX_PLAN_CACHE_LIMIT`: bytes that plans may hold.
     pub plan_cache_limit: usize,
 }
@@ -32,6 +36,12 @@ pub fn get() -> &'static Settings {
             check_nans: on("OXMLX_CHECK_NANS"),
             dump_plan: std::env::var_os("OXMLX_DUMP_PLAN").filter(|v| !v.is_empty()).map(PathBuf::from),
             memory_limit: bytes("OXMLX_MEMORY_LIMIT"),
+            poison: on("OXMLX_POISON"),
+            device: match std::env::var("OXMLX_DEVICE").unwrap_or_default().to_ascii_lowercase().as_str() {
+                "cpu" => Some(oxmlx_types::DeviceKind::Cpu),
+                "gpu" | "cuda" => Some(oxmlx_types::DeviceKind::Gpu),
+                _ => None,
+            },
             plan_cache_limit: bytes("OXMLX_PLAN_CACHE_LIMIT").unwrap_or(64 << 20),
         }
     })

@@ -57,4 +57,20 @@ counters! {
     DONATIONS "donations";
     /// Times that a thread waited for work on a stream.
     WAITS "waits";
+    /// Kernels that were handed to a device one by one.
+    LAUNCHES "direct_launches";
+    /// Whole plans that were handed to a device as a graph.
+    GRAPH_LAUNCHES "graph_launches";
+    /// Graphs that were captured and instantiated.
+    INSTANTIATIONS "instantiations";
+    /// Kernels compiled while running.
+    COMPILES "kernel_compiles";
+    /// Kernels whose compiled code was found on disk.
+    COMPILE_HITS "kernel_disk_hits";
+    /// Plans encoded for a device, for layouts that had not been seen.
+    ENCODINGS "encodings";
+    /// Bytes copied from the host to devices.
+    UPLOADED "uploaded_bytes";
+    /// Bytes copied from devices to the host.
+    DOWNLOADED "downloaded_bytes";
 }

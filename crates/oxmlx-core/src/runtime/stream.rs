@@ -4,9 +4,10 @@
 //! caller waits for runs on the caller's thread when the stream is idle: handing a two-microsecond kernel to
 //! another thread would cost more than the kernel.
 
+use crate::backend;
 use crate::runtime::memory::Buffer;
 use crate::runtime::stats;
-use oxmlx_types::{Device, Result, Stream};
+use oxmlx_types::{Device, DeviceKind, Result, Stream};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
@@ -29,6 +30,8 @@ struct Queue {
 }
 
 pub(crate) struct StreamState {
+    stream: Stream,
+    /// The stream's lock: whoever holds it may run on the stream.
     arena: Mutex<Option<Buffer>>,
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -67,28 +70,41 @@ impl Drop for Defaults {
             if let Some(state) = r.states.remove(&stream.index) {
                 state.close();
             }
+            if stream.device != Device::CPU
+                && let Ok(device) = backend::backend(stream.device)
+                && let Some(remote) = device.remote()
+            {
+                remote.retire(*stream);
+            }
         }
     }
 }
 
-static DEFAULT_DEVICE: Mutex<Device> = Mutex::new(Device::CPU);
+/// `None` until somebody asks: looking for a GPU takes time.
+static DEFAULT_DEVICE: Mutex<Option<Device>> = Mutex::new(None);
 
-/// The device that new work goes to.
+/// The device that new work goes to: the first GPU, where there is one and nobody has said otherwise.
 pub fn default_device() -> Device {
-    *DEFAULT_DEVICE.lock()
+    if let Some(device) = *DEFAULT_DEVICE.lock() {
+        return device;
+    }
+    let gpu = Device { kind: DeviceKind::Gpu, index: 0 };
+    let wants_cpu = super::settings::get().device == Some(DeviceKind::Cpu);
+    let device = if !wants_cpu && backend::backend(gpu).is_ok() { gpu } else { Device::CPU };
+    *DEFAULT_DEVICE.lock().get_or_insert(device)
 }
 
 /// Sends new work to another device, which must exist.
 pub fn set_default_device(device: Device) -> Result<()> {
-    crate::backend::backend(device)?;
-    *DEFAULT_DEVICE.lock() = device;
+    backend::backend(device)?;
+    *DEFAULT_DEVICE.lock() = Some(device);
     CURRENT.with(|c| c.set(None));
     Ok(())
 }
 
 /// A new stream on a device.
 pub fn new_stream(device: Device) -> Result<Stream> {
-    crate::backend::backend(device)?;
+    backend::backend(device)?;
     Ok(Stream { index: NEXT.fetch_add(1, Relaxed), device })
 }
 
@@ -106,6 +122,19 @@ pub fn default_stream(device: Device) -> Stream {
 pub fn set_default_stream(stream: Stream) {
     DEFAULTS.with(|d| d.borrow_mut().0.insert(stream.device, stream));
     CURRENT.with(|c| c.set(None));
+}
+
+/// The stream on which a device's copies from and to the host run, beside its kernels.
+pub(crate) fn copy_stream(device: Device) -> Stream {
+    static STREAMS: Mutex<Vec<Stream>> = Mutex::new(Vec::new());
+    let mut all = STREAMS.lock();
+    match all.iter().find(|s| s.device == device) {
+        Some(&s) => s,
+        None => {
+            all.push(Stream { index: NEXT.fetch_add(1, Relaxed), device });
+            all[all.len() - 1]
+        }
+    }
 }
 
 /// The stream that a new node goes to.
@@ -148,7 +177,8 @@ pub(crate) fn state(stream: Stream) -> Arc<StreamState> {
         // Leaked on purpose: their workers exist in the parent only, and a lock may have been held.
         std::mem::forget(std::mem::take(&mut r.states));
     }
-    let new = || StreamState { arena: Mutex::new(None), queue: Mutex::default(), changed: Condvar::new() };
+    let new =
+        || StreamState { stream, arena: Mutex::new(None), queue: Mutex::default(), changed: Condvar::new() };
     r.states.entry(stream.index).or_insert_with(|| Arc::new(new())).clone()
 }
 
@@ -169,6 +199,11 @@ impl StreamState {
             self.changed.notify_all();
         }
         Ok(())
+    }
+
+    /// Hands work over to a device that queues by itself, under the stream's lock.
+    pub fn hand_over<R>(&self, work: impl FnOnce(&mut Option<Buffer>) -> R) -> R {
+        work(&mut self.arena.lock())
     }
 
     /// Puts `job` behind what is queued already; waits while too much is. `placed` is called once the job has
@@ -259,13 +294,14 @@ impl StreamState {
 }
 
 /// Every stream that has had work, for `synchronize` without arguments.
-pub(crate) fn all_states() -> Vec<Arc<StreamState>> {
-    registry().read().states.values().cloned().collect()
+pub(crate) fn all() -> Vec<Stream> {
+    registry().read().states.values().map(|s| s.stream).collect()
 }
 
 /// Frees the arenas of idle streams.
 pub(crate) fn release_arenas() {
-    for s in all_states() {
+    let states: Vec<Arc<StreamState>> = registry().read().states.values().cloned().collect();
+    for s in states {
         if let Some(mut arena) = s.arena.try_lock() {
             *arena = None;
         }

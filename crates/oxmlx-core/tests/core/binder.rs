@@ -134,7 +134,7 @@ fn a_view_or_an_export_keeps_a_buffer_from_being_taken() -> Result<()> {
     one(&x)?;
     assert_ne!(address(&x), address(&view));
 
-    x.host()?.0.mark_escaped();
+    x.mark_escaped();
     x = ops::add(&x, &y)?;
     one(&x)?;
     assert_eq!(stats::DONATIONS.get(), before);

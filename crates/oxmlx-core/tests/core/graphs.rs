@@ -68,7 +68,7 @@ impl Graphs {
         let params = self.words.len() as u32;
         self.words.extend_from_slice(words);
         let n_params = words.len() as u8;
-        self.graph.nodes.push(GraphNode { op, inputs: inputs.into(), out, stream: 0, params, n_params });
+        self.graph.nodes.push(GraphNode { op, inputs: inputs.into(), out, params, n_params });
         out
     }
 

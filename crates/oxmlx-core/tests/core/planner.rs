@@ -370,22 +370,6 @@ fn groups_are_bounded() {
 }
 
 #[test]
-fn other_streams_are_other_segments() {
-    let mut g = Graphs::new();
-    let x = g.leaf(&[8]);
-    let a = g.exp(x);
-    let b = g.exp(a);
-    g.graph.nodes[1].stream = 1;
-    let c = g.add(a, b);
-    g.keep(c);
-    let p = planned(&g);
-    let streams: Vec<u8> = p.segments.iter().map(|s| s.stream).collect();
-    assert_eq!(streams, [0, 1, 0]);
-    assert_eq!(p.segments[1].waits, [0]);
-    assert_eq!(p.segments[2].waits, [1]);
-}
-
-#[test]
 fn lengths_do_not_change_a_plan() {
     let build = |n: usize, m: usize| {
         let mut g = Graphs::new();

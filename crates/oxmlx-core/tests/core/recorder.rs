@@ -2,7 +2,7 @@
 //! donation and failure without any kernel. It stands in for the CPU of this test binary.
 
 use oxmlx_core::Primitive;
-use oxmlx_core::backend::{self, Address, Backend, Bindings, Bound, Executable, Residency};
+use oxmlx_core::backend::{self, Address, Backend, Bindings, Bound, Event, Executable, Residency};
 use oxmlx_core::plan::{Plan, Step};
 use oxmlx_types::{Device, Dtype, Error, ErrorKind, Result, Scalar, Stream};
 use parking_lot::{Mutex, MutexGuard};
@@ -58,13 +58,13 @@ impl Executable for Lowered {
 }
 
 impl Residency for Recorder {
-    fn allocate(&self, bytes: usize) -> Result<Address> {
+    fn allocate(&self, bytes: usize, _: Stream) -> Result<Address> {
         // The engine keeps freed blocks and a test is short: what it asks for is never given back.
         let block = vec![0u8; bytes + 64].leak();
         Ok(Address((block.as_mut_ptr() as usize).next_multiple_of(64)))
     }
 
-    fn free(&self, _: Address, _: usize) {}
+    fn free(&self, _: Address, _: usize, _: Stream) {}
 
     fn total_memory(&self) -> usize {
         1 << 30
@@ -84,11 +84,10 @@ impl Backend for Recorder {
     fn run(
         &self,
         executable: &dyn Executable,
-        _steps: std::ops::Range<usize>,
         bindings: &Bindings<'_>,
         _stream: Stream,
         poll: &dyn Fn() -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<Option<Arc<dyn Event>>> {
         let plan = executable.as_any().downcast_ref::<Lowered>().unwrap().0.clone();
         let (fail, slow) = {
             let mut notes = self.0.lock();
@@ -101,7 +100,7 @@ impl Backend for Recorder {
             std::thread::sleep(Duration::from_millis(100));
         }
         poll()?;
-        if fail { Err(Error::new(ErrorKind::Backend, "run", "told to fail")) } else { Ok(()) }
+        if fail { Err(Error::new(ErrorKind::Backend, "run", "told to fail")) } else { Ok(None) }
     }
 
     fn fold(&self, _: &Primitive, _: Dtype, _: &[Scalar]) -> Option<Scalar> {

@@ -51,10 +51,7 @@ pub(super) struct Form {
 }
 
 /// The form of a launch, its grid and its record; `None` where there is nothing to do.
-pub(super) fn plan<'a>(
-    p: &Program,
-    operand: &dyn Fn(u32) -> Operand<'a>,
-) -> Option<(Form, Grid, Vec<Word>)> {
+pub(super) fn plan<'a>(p: &Program, operand: &dyn Fn(u32) -> Operand<'a>) -> Option<(Form, Grid, Vec<Word>)> {
     let shape = operand(p.domain).layout.shape.clone();
     let n: usize = shape.iter().product();
     if n == 0 {
@@ -121,10 +118,9 @@ pub(super) fn plan<'a>(
             _ => 1,
         }
     };
-    let narrow = n < 1 << 31
-        && walked.iter().all(|s| s.iter().zip(&lengths).all(|(s, _)| s.unsigned_abs() < 1 << 31));
-    let form =
-        Form { rank: if flat { 0 } else { rank }, long: !narrow, vector, times, inputs, outputs };
+    let narrow =
+        n < 1 << 31 && walked.iter().all(|s| s.iter().zip(&lengths).all(|(s, _)| s.unsigned_abs() < 1 << 31));
+    let form = Form { rank: if flat { 0 } else { rank }, long: !narrow, vector, times, inputs, outputs };
     let mut words: Vec<Word> = vec![n.into()];
     words.extend(p.inputs.iter().map(|i| operand(i.value).address()));
     words.extend(p.outputs.iter().map(|o| operand(o.value).address()));
@@ -174,7 +170,11 @@ pub(super) fn text(p: &Program, form: &Form) -> String {
             narrowed(d, o.reg)
         );
     }
-    if form.rank == 0 { flat(p, form, &mut t) } else { strided(p, form, &mut t) }
+    if form.rank == 0 {
+        flat(p, form, &mut t)
+    } else {
+        strided(p, form, &mut t)
+    }
     t.push_str("}\n");
     debug_assert!(count > 0);
     t
@@ -241,9 +241,9 @@ fn flat(p: &Program, form: &Form, t: &mut String) {
     let work = THREADS * v * u;
     let reads = |per: usize, at: &str, to: &str, indent: &str| -> String {
         let some = (0..p.inputs.len()).filter_map(|i| match form.inputs[i] {
-            (Access::Linear(_), true) => {
-                Some(format!("{indent}for (int e = 0; e < {per}; ++e) a{i}[{to}e] = read_loose(p{i} + {at} + e);\n"))
-            }
+            (Access::Linear(_), true) => Some(format!(
+                "{indent}for (int e = 0; e < {per}; ++e) a{i}[{to}e] = read_loose(p{i} + {at} + e);\n"
+            )),
             (Access::Linear(w), false) => {
                 Some(format!("{indent}read<{per}, {}>(a{i} + {to}0, p{i} + {at});\n", w.min(per)))
             }
@@ -279,7 +279,7 @@ fn flat(p: &Program, form: &Form, t: &mut String) {
         call(p, form, "k"),
         writes(v, &format!("at + u * {}", THREADS * v), &format!("u * {v} + "), "      "),
     );
-    let _ = write!(t, "  const uint64 first = (uint64)blockIdx.x * {work};\n");
+    let _ = writeln!(t, "  const uint64 first = (uint64)blockIdx.x * {work};");
     if u == 1 {
         let _ = write!(
             t,
@@ -315,18 +315,17 @@ fn strided(p: &Program, form: &Form, t: &mut String) {
     t.push_str(&pointers(p, form));
     let index = if form.long { "uint64" } else { "uint32" };
     let axes = 1 + p.inputs.len() + p.outputs.len();
-    let is_walked = |i: &usize| matches!(form.inputs[*i].0, Access::Unit(_) | Access::Constant | Access::Apart);
+    let is_walked =
+        |i: &usize| matches!(form.inputs[*i].0, Access::Unit(_) | Access::Constant | Access::Apart);
     let walked: Vec<usize> = (0..p.inputs.len()).filter(is_walked).collect();
     // The words of an operand's strides.
     let stride = |i: usize| axes + 2 * rank + rank * walked.iter().position(|&w| w == i).unwrap_or(0);
     // A product of 32-bit numbers is one instruction.
-    let factor = |word: String| if form.long { format!("(int64){word}") } else { format!("(int64)(int32){word}") };
+    let factor =
+        |word: String| if form.long { format!("(int64){word}") } else { format!("(int64)(int32){word}") };
     let number = |n: &str| if form.long { format!("(int64){n}") } else { format!("(int64)(int32){n}") };
-    let _ = write!(
-        t,
-        "  const uint64 first = (uint64)blockIdx.x * {} + threadIdx.x * {v};\n",
-        THREADS * v * u
-    );
+    let _ =
+        writeln!(t, "  const uint64 first = (uint64)blockIdx.x * {} + threadIdx.x * {v};", THREADS * v * u);
     arrays(p, form, v * u, "  ", t);
     let _ = write!(
         t,
@@ -347,7 +346,8 @@ fn strided(p: &Program, form: &Form, t: &mut String) {
             rank - 1
         );
         for &i in &walked {
-            let _ = writeln!(t, "        o{i} += {} * {};", number("m"), factor(format!("r[{} + a]", stride(i))));
+            let _ =
+                writeln!(t, "        o{i} += {} * {};", number("m"), factor(format!("r[{} + a]", stride(i))));
         }
         t.push_str("      }\n");
     }

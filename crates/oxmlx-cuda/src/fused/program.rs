@@ -57,11 +57,8 @@ pub(super) struct Program {
 impl Program {
     pub fn new(group: &Group) -> Result<Program> {
         let mut files = BTreeSet::from(["elementwise/access.cuh"]);
-        let mut steps = group
-            .instrs
-            .iter()
-            .map(|i| step(i, &group.regs, &mut files))
-            .collect::<Result<Vec<Step>>>()?;
+        let mut steps =
+            group.instrs.iter().map(|i| step(i, &group.regs, &mut files)).collect::<Result<Vec<Step>>>()?;
         find_phases(group, &mut steps);
         let last = |s: &Step| s.phase + s.fold.is_some() as usize;
         let phases = 1 + steps.iter().map(last).max().unwrap_or(0);
@@ -191,7 +188,8 @@ fn step(instr: &Instr, regs: &[RegInfo], files: &mut BTreeSet<&'static str>) -> 
             }
         }
         Instr::Reduce { op, src, .. } => {
-            let (function, identity) = functors::fold(op, dtype(src)).ok_or_else(|| missing(op.name(), src))?;
+            let (function, identity) =
+                functors::fold(op, dtype(src)).ok_or_else(|| missing(op.name(), src))?;
             files.insert(Class::of(dtype(src)).file());
             use oxmlx_core::primitive::ReduceOp;
             let symmetric = !matches!(op, ReduceOp::Max | ReduceOp::Min);

@@ -178,7 +178,9 @@ impl Writer<'_> {
             }
             Reading::Apart(lead) => {
                 let stride = word + 1 + 2 * lead;
-                format!("{indent}row::read_strided({to}, p{i} + c * (int64)r[{stride}], (int64)r[{stride}], left);\n")
+                format!(
+                    "{indent}row::read_strided({to}, p{i} + c * (int64)r[{stride}], (int64)r[{stride}], left);\n"
+                )
             }
             Reading::Walked(lead, rank) => {
                 let name = if loose { "read_loosely" } else { "read_walked" };
@@ -197,7 +199,13 @@ impl Writer<'_> {
     fn take(&self, phase: usize, stores: &[usize]) -> String {
         let mut t = String::new();
         for (s, _) in self.p.folds(phase) {
-            let _ = writeln!(t, "      g{0}[e] = {1} ? x{2} : Fold{0}::identity();", s.dst, self.within(), s.srcs[0]);
+            let _ = writeln!(
+                t,
+                "      g{0}[e] = {1} ? x{2} : Fold{0}::identity();",
+                s.dst,
+                self.within(),
+                s.srcs[0]
+            );
         }
         for &k in stores {
             let reg = self.p.outputs[k].reg;
@@ -290,7 +298,8 @@ impl Writer<'_> {
     fn kept(&mut self, chunks: usize) {
         let p = self.p;
         let n = chunks * CHUNK;
-        let threads = if self.form.lanes > 0 { self.form.lanes.to_string() } else { "(int32)blockDim.x".into() };
+        let threads =
+            if self.form.lanes > 0 { self.form.lanes.to_string() } else { "(int32)blockDim.x".into() };
         let held: Vec<Reg> = kept(p).map(|s| s.dst).collect();
         for i in (0..p.inputs.len()).filter(|&i| self.form.inputs[i].0.is_full()) {
             self.line(format!("  {} a{i}[{n}];", stored(p.regs[i].dtype)));
@@ -298,7 +307,9 @@ impl Writer<'_> {
         for &h in &held {
             self.line(format!("  {} v{h}[{n}];", computed(p.dtype(h))));
         }
-        let column = format!("    const int32 c = (k * {threads} + (int32)t) * {CHUNK}, left = len - c;\n    (void)left;\n");
+        let column = format!(
+            "    const int32 c = (k * {threads} + (int32)t) * {CHUNK}, left = len - c;\n    (void)left;\n"
+        );
         let chunk_loop = format!("#pragma unroll\n  for (int32 k = 0; k < {chunks}; ++k) {{\n{column}");
         for phase in 0..p.phases {
             let rows = p.lines(Extent::Row, phase);
@@ -338,7 +349,11 @@ impl Writer<'_> {
             for r in reads {
                 let d = p.dtype(r);
                 if self.is_loaded(r) {
-                    self.line(format!("      const {} x{r} = {};", computed(d), widened(d, &format!("a{r}[j]"))));
+                    self.line(format!(
+                        "      const {} x{r} = {};",
+                        computed(d),
+                        widened(d, &format!("a{r}[j]"))
+                    ));
                 } else if held.contains(&r) && known(p, r) < phase {
                     self.line(format!("      const {} x{r} = v{r}[j];", computed(d)));
                 }
@@ -408,7 +423,8 @@ impl Writer<'_> {
         let p = self.p;
         let stores = self.full_outputs();
         let last = stores.iter().map(|&k| known(p, p.outputs[k].reg));
-        let last = last.chain(p.steps.iter().filter(|s| s.fold.is_some()).map(|s| s.phase)).max().unwrap_or(0);
+        let last =
+            last.chain(p.steps.iter().filter(|s| s.fold.is_some()).map(|s| s.phase)).max().unwrap_or(0);
         let mut number = 0;
         for phase in 0..p.phases {
             let rows = p.lines(Extent::Row, phase);

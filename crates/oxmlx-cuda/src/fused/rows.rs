@@ -139,7 +139,7 @@ pub(super) fn encode<'a>(
     for i in 0..p.inputs.len() {
         inputs.push(input(p, i, operand(p.inputs[i].value), &shape, split, &mut words));
     }
-    let whole = len % CHUNK == 0;
+    let whole = len.is_multiple_of(CHUNK);
     let mut outputs: SmallVec<[usize; 4]> = SmallVec::new();
     for o in &p.outputs {
         let v = operand(o.value);
@@ -202,11 +202,8 @@ fn input(
     };
     let lead = joined(&shape[..split], &over[..split]);
     add(&lead, words);
-    let own = if p.regs[i].extent == Extent::Full {
-        joined(&shape[split..], &over[split..])
-    } else {
-        Axes::new()
-    };
+    let own =
+        if p.regs[i].extent == Extent::Full { joined(&shape[split..], &over[split..]) } else { Axes::new() };
     let steps = || lead.iter().map(|a| a.1.unsigned_abs());
     let reading = match own[..] {
         [] => Reading::Row(lead.len()),
@@ -235,10 +232,8 @@ fn fits(p: &Program, inputs: &[(Reading, bool)], len: usize, threads: usize, bou
         _ => 60,
     };
     let width = |size: usize| size.div_ceil(4);
-    let operands: usize = (0..inputs.len())
-        .filter(|&i| inputs[i].0.is_full())
-        .map(|i| width(p.regs[i].dtype.size()))
-        .sum();
+    let operands: usize =
+        (0..inputs.len()).filter(|&i| inputs[i].0.is_full()).map(|i| width(p.regs[i].dtype.size())).sum();
     let kept: usize = super::row_text::kept(p).map(|s| width(p.dtype(s.dst).size())).sum();
     each * (operands.max(1) + kept) + 24 <= registers && each * p.weight as usize <= LONGEST
 }

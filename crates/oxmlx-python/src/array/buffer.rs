@@ -74,7 +74,7 @@ impl PyArray {
         if flags & ffi::PyBUF_STRIDES != ffi::PyBUF_STRIDES && !layout.is_contiguous() {
             return Err(PyBufferError::new_err("the array is not contiguous, the consumer wants no strides"));
         }
-        memory.mark_escaped();
+        slf.get().get().mark_escaped();
         let size = dtype.size();
         let first = memory.address().0 + layout.offset * size;
         let export = Box::new(Export {
@@ -171,9 +171,8 @@ unsafe extern "C" fn drop_capsule(capsule: *mut ffi::PyObject) {
     }
 }
 
-/// A DLPack capsule of contents on the host.
+/// A DLPack capsule of contents on the host, of which the engine knows that others may write them.
 fn dlpack(py: Python<'_>, dtype: Dtype, memory: Buffer, layout: &Layout) -> PyResult<Py<PyAny>> {
-    memory.mark_escaped();
     let data = memory.address().0 + layout.offset * dtype.size();
     let mut shared = Box::new(Shared {
         shape: layout.shape.iter().map(|&n| n as i64).collect(),
@@ -232,9 +231,11 @@ impl PyArray {
             let bytes = py.detach(|| a.to_bytes()).or_raise()?;
             let own = Array::from_bytes(&bytes, a.shape(), a.dtype()).or_raise()?;
             let (memory, layout) = own.host().or_raise()?;
+            own.mark_escaped();
             return dlpack(py, a.dtype(), memory, &layout);
         }
         let (dtype, memory, layout) = exportable(self, py)?;
+        self.get().mark_escaped();
         dlpack(py, dtype, memory, &layout)
     }
 }

@@ -265,6 +265,10 @@ fn read_source(py: Python<'_>, source: &Source, stored: Stored, wanted: Option<D
                 let unit = if d == Dtype::Complex64 { 4 } else { item_size };
                 Array::from_bytes(&dense(unit), &shape, d)
             }
+            Stored::As(d) if from.is_dense(0) => {
+                let size = shape.iter().product::<usize>() * item_size;
+                Array::from_bytes(&bytes[first..first + size], &shape, d)
+            }
             Stored::As(d) => Array::from_fill(&shape, d, |out| from.copy(first, 0, out)),
         }
     };

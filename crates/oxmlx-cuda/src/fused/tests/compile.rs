@@ -45,7 +45,11 @@ pub(super) fn group(row_axes: u8, inputs: &[RegInfo], instrs: &[(Instr, RegInfo)
         regs: inputs.iter().copied().chain(instrs.iter().map(|i| i.1)).collect(),
         inputs: (0..n).map(|i| GroupInput { value: i + 1, squeezed: false }).collect(),
         instrs: instrs.iter().map(|i| i.0).collect(),
-        outputs: outputs.iter().enumerate().map(|(k, &reg)| GroupOutput { reg, value: n + 1 + k as u32 }).collect(),
+        outputs: outputs
+            .iter()
+            .enumerate()
+            .map(|(k, &reg)| GroupOutput { reg, value: n + 1 + k as u32 })
+            .collect(),
         respreads: false,
     }
 }
@@ -139,22 +143,28 @@ fn every_operation_compiles() {
     let start = Instant::now();
     for d in Dtype::ALL {
         // All casts from a dtype at once.
-        let casts: Vec<_> =
-            Dtype::ALL.iter().enumerate().map(|(i, &to)| (Instr::Cast { src: 0, dst: i as u16 + 1 }, full(to))).collect();
+        let casts: Vec<_> = Dtype::ALL
+            .iter()
+            .enumerate()
+            .map(|(i, &to)| (Instr::Cast { src: 0, dst: i as u16 + 1 }, full(to)))
+            .collect();
         let outs: Vec<u16> = (1..=casts.len() as u16).collect();
         compile(format!("casts of {d}"), &group(0, &[full(d)], &casts, &outs));
         for &op in UnaryOp::ALL {
-            let Some((_, out)) = op.dtypes(d).ok().filter(|r| r.0 == d && functors::unary(op, d).is_some()) else {
+            let Some((_, out)) = op.dtypes(d).ok().filter(|r| r.0 == d && functors::unary(op, d).is_some())
+            else {
                 continue;
             };
             let g = group(0, &[full(d)], &[(Instr::Unary { op, src: 0, dst: 1 }, full(out))], &[1]);
             compile(format!("{} of {d}", op.name()), &g);
         }
         for &op in BinaryOp::ALL {
-            let Some((_, out)) = op.dtypes(d).ok().filter(|r| r.0 == d && functors::binary(op, d).is_some()) else {
+            let Some((_, out)) = op.dtypes(d).ok().filter(|r| r.0 == d && functors::binary(op, d).is_some())
+            else {
                 continue;
             };
-            let g = group(0, &[full(d), full(d)], &[(Instr::Binary { op, a: 0, b: 1, dst: 2 }, full(out))], &[2]);
+            let g =
+                group(0, &[full(d), full(d)], &[(Instr::Binary { op, a: 0, b: 1, dst: 2 }, full(out))], &[2]);
             compile(format!("{} of {d}", op.name()), &g);
         }
         let mut reduces = vec![ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min];
@@ -188,9 +198,15 @@ fn usual_groups_compile_soon() {
         &[2],
     );
     for n in [1000, 1 << 24] {
-        println!("add of {n}: {:?}", check(&format!("add {n}"), texts(&add, &vec![Layout::contiguous(&[n]); 4])));
+        println!(
+            "add of {n}: {:?}",
+            check(&format!("add {n}"), texts(&add, &vec![Layout::contiguous(&[n]); 4]))
+        );
         let c = chain(Dtype::Float32);
-        println!("chain of {n}: {:?}", check(&format!("chain {n}"), texts(&c, &vec![Layout::contiguous(&[n]); 4])));
+        println!(
+            "chain of {n}: {:?}",
+            check(&format!("chain {n}"), texts(&c, &vec![Layout::contiguous(&[n]); 4]))
+        );
     }
     let square = Layout::contiguous(&[64, 64]);
     let mixed = [square.clone(), square.clone(), square.permute(&[1, 0]), square];

@@ -111,20 +111,33 @@ impl Machine {
             table += &format!("extern \"C\" void {n}(const unsigned long long* __restrict__);\n");
             list += &format!("  {{\"{n}\", {n}}},\n");
         }
-        std::fs::write(folder.join("table.cpp"), table + "Named all_kernels[] = {\n" + &list + "  {0, 0}};\n").unwrap();
+        std::fs::write(
+            folder.join("table.cpp"),
+            table + "Named all_kernels[] = {\n" + &list + "  {0, 0}};\n",
+        )
+        .unwrap();
         let mut compilers = Vec::new();
         for part in 0..parts {
             let mut unit = "#include \"emulator.h\"\n".to_string();
             let mut bodies = String::new();
             for (i, (_, text)) in texts.iter().enumerate().filter(|t| t.0 % parts == part) {
-                let (includes, rest): (Vec<&str>, Vec<&str>) = text.lines().partition(|l| l.starts_with("#include"));
+                let (includes, rest): (Vec<&str>, Vec<&str>) =
+                    text.lines().partition(|l| l.starts_with("#include"));
                 unit += &(includes.join("\n") + "\n");
                 bodies += &format!("namespace n{i} {{\n{}\n}}\n", rest.join("\n"));
             }
             let file = folder.join(format!("part{part}.cpp"));
             std::fs::write(&file, unit + &bodies).unwrap();
             let mut c = Command::new("g++");
-            c.current_dir(&folder).args(["-std=c++17", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-I.", "-c"]);
+            c.current_dir(&folder).args([
+                "-std=c++17",
+                "-O1",
+                "-ffp-contract=off",
+                "-fno-strict-aliasing",
+                "-w",
+                "-I.",
+                "-c",
+            ]);
             c.arg(&file);
             compilers.push(c.spawn().unwrap());
             if compilers.len() % 2 == 0 {
@@ -138,12 +151,13 @@ impl Machine {
         link.args((0..parts).map(|p| format!("part{p}.o")));
         assert!(link.status().unwrap().success());
         let mut out: Vec<u8> = Vec::new();
-        let mut word = |n: u64, out: &mut Vec<u8>| out.extend(n.to_le_bytes());
+        let word = |n: u64, out: &mut Vec<u8>| out.extend(n.to_le_bytes());
         word(self.jobs.len() as u64, &mut out);
         for j in &self.jobs {
             word(j.name.len() as u64, &mut out);
             out.extend(j.name.bytes());
-            for n in [j.together as u64, j.grid.blocks[0] as u64, j.grid.threads as u64, j.words.len() as u64] {
+            for n in [j.together as u64, j.grid.blocks[0] as u64, j.grid.threads as u64, j.words.len() as u64]
+            {
                 word(n, &mut out);
             }
             for &(address, n) in &j.words {
@@ -154,7 +168,8 @@ impl Machine {
         word(self.image.len() as u64, &mut out);
         out.extend(&self.image);
         std::fs::write(folder.join("jobs"), out).unwrap();
-        let status = Command::new(folder.join("run")).current_dir(&folder).args(["jobs", "image"]).status().unwrap();
+        let status =
+            Command::new(folder.join("run")).current_dir(&folder).args(["jobs", "image"]).status().unwrap();
         assert!(status.success(), "{status}");
         self.image = std::fs::read(folder.join("image")).unwrap();
         true

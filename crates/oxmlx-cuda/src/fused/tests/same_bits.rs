@@ -276,7 +276,11 @@ fn run_cases(name: &str, seed: u64, rounds: usize, shapes: &[&[usize]]) {
             }
         }
         cases.push(Case {
-            values: values.iter().enumerate().map(|(i, v)| if i == 0 { v.clone() } else { shift(v) }).collect(),
+            values: values
+                .iter()
+                .enumerate()
+                .map(|(i, v)| if i == 0 { v.clone() } else { shift(v) })
+                .collect(),
             regs,
             inplace,
             before,
@@ -299,7 +303,9 @@ fn check(m: &Machine, case: &mut Case, start: usize, round: usize) {
     // On the CPU.
     let mut memory = vec![0u64; case.before.len().div_ceil(8) + 8];
     // SAFETY: the memory was made large enough.
-    unsafe { std::ptr::copy_nonoverlapping(case.before.as_ptr(), memory.as_mut_ptr().cast(), case.before.len()) };
+    unsafe {
+        std::ptr::copy_nonoverlapping(case.before.as_ptr(), memory.as_mut_ptr().cast(), case.before.len())
+    };
     let base = memory.as_mut_ptr() as usize;
     let bounds: Vec<Bound> =
         case.values.iter().map(|v| Bound { base: Address(base + v.at), layout: v.layout.clone() }).collect();
@@ -341,7 +347,10 @@ fn check(m: &Machine, case: &mut Case, start: usize, round: usize) {
         }
         if let Some((_, v)) = case.inplace.as_ref().filter(|p| p.0 == k) {
             let other = dense(&m.image, v, &s);
-            assert!(other.iter().zip(&want).all(|(a, b)| bits(*a) == bits(*b)), "round {round} in place: {group:#?}");
+            assert!(
+                other.iter().zip(&want).all(|(a, b)| bits(*a) == bits(*b)),
+                "round {round} in place: {group:#?}"
+            );
         }
     }
 }
@@ -369,6 +378,16 @@ fn small_groups() {
 
 #[test]
 fn long_rows() {
-    let shapes: &[&[usize]] = &[&[3, 4095], &[2, 5000], &[1, 9000], &[3, 20_000], &[2, 70_000], &[1, 300_000], &[5, 1024], &[2, 33_000], &[3, 40_004]];
+    let shapes: &[&[usize]] = &[
+        &[3, 4095],
+        &[2, 5000],
+        &[1, 9000],
+        &[3, 20_000],
+        &[2, 70_000],
+        &[1, 300_000],
+        &[5, 1024],
+        &[2, 33_000],
+        &[3, 40_004],
+    ];
     run_cases("long", 3, 36, shapes);
 }

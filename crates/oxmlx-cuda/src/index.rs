@@ -1,1 +1,0 @@
-//! Gathers and scatters.
