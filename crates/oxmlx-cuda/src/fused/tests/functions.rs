@@ -1,20 +1,76 @@
 //! Every function of `kernels/elementwise` against the CPU's kernel of the same operation.
 
+use super::super::functors;
 use super::compile::{full, group};
 use super::emulate::{Machine, Val};
-use super::super::functors;
 use oxmlx_core::ops::elementwise::{BinaryOp, UnaryOp};
 use oxmlx_core::plan::{Group, Instr};
 use oxmlx_cpu::elementwise::{self, Form};
 use oxmlx_types::{Dtype, Layout, Scalar};
 
 const SPECIAL: [f64; 30] = [
-    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 2.0, -3.7, 0.001, -0.25, 0.75, 100.25, -7.0, 7.0, 1e4, -60.0,
-    f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 3e9, -3e9, 1e19, 255.0, 3.0, -1e-30, 88.0, 0.3333,
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    -2.5,
+    2.0,
+    -3.7,
+    0.001,
+    -0.25,
+    0.75,
+    100.25,
+    -7.0,
+    7.0,
+    1e4,
+    -60.0,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    f64::NAN,
+    3e9,
+    -3e9,
+    1e19,
+    255.0,
+    3.0,
+    -1e-30,
+    88.0,
+    0.3333,
 ];
 const INTS: [i64; 30] = [
-    0, 1, -1, 2, -2, 7, -7, 3, 127, -128, 255, 40_000, i64::MAX, i64::MIN, 5, 6, 8, 9, -9, 31, 32, 63, 64, 65, 100,
-    -100, 1 << 31, -(1 << 31), 65_535, 12,
+    0,
+    1,
+    -1,
+    2,
+    -2,
+    7,
+    -7,
+    3,
+    127,
+    -128,
+    255,
+    40_000,
+    i64::MAX,
+    i64::MIN,
+    5,
+    6,
+    8,
+    9,
+    -9,
+    31,
+    32,
+    63,
+    64,
+    65,
+    100,
+    -100,
+    1 << 31,
+    -(1 << 31),
+    65_535,
+    12,
 ];
 
 /// 30 elements of a dtype.
@@ -58,7 +114,9 @@ fn on_cpu(instr: Instr, a: &[Scalar], b: &[Scalar], out: Dtype) -> Vec<Scalar> {
     // SAFETY: all arrays have room for n elements of any type.
     unsafe {
         match instr {
-            Instr::Unary { op, .. } => elementwise::unary(op, a[0].dtype).unwrap()(x.as_ptr(), z.as_mut_ptr(), n),
+            Instr::Unary { op, .. } => {
+                elementwise::unary(op, a[0].dtype).unwrap()(x.as_ptr(), z.as_mut_ptr(), n)
+            }
             Instr::Cast { .. } => elementwise::cast(a[0].dtype, out)(x.as_ptr(), z.as_mut_ptr(), n),
             Instr::Binary { op, .. } => {
                 let f = elementwise::binary(op, a[0].dtype).unwrap();
@@ -92,10 +150,13 @@ fn near(a: Scalar, b: Scalar) -> bool {
     x.is_nan() && y.is_nan() || x == y || (x - y).abs() <= tolerance * y.abs() + 1e-44
 }
 
+/// A name, the instruction, its operands, the result.
+type Case = (String, Instr, Vec<Scalar>, Vec<Scalar>, Val);
+
 #[test]
 fn functions_agree_with_the_cpu() {
     let mut m = Machine::default();
-    let mut cases: Vec<(String, Instr, Vec<Scalar>, Vec<Scalar>, Val)> = Vec::new();
+    let mut cases: Vec<Case> = Vec::new();
     let mut add = |m: &mut Machine, name: String, g: Group, a: Vec<Scalar>, b: Vec<Scalar>, out: Dtype| {
         let mut vals = vec![Val { at: 0, dtype: Dtype::Float32, layout: Layout::contiguous(&[a.len()]) }];
         for operand in [&a, &b].into_iter().take(g.inputs.len()) {
@@ -111,18 +172,21 @@ fn functions_agree_with_the_cpu() {
     for d in Dtype::ALL {
         let x = elements(d);
         for &op in UnaryOp::ALL {
-            let Some((_, out)) = op.dtypes(d).ok().filter(|r| r.0 == d && functors::unary(op, d).is_some()) else {
+            let Some((_, out)) = op.dtypes(d).ok().filter(|r| r.0 == d && functors::unary(op, d).is_some())
+            else {
                 continue;
             };
             let g = group(0, &[full(d)], &[(Instr::Unary { op, src: 0, dst: 1 }, full(out))], &[1]);
             add(&mut m, format!("{} of {d}", op.name()), g, x.clone(), x.clone(), out);
         }
         for &op in BinaryOp::ALL {
-            let Some((_, out)) = op.dtypes(d).ok().filter(|r| r.0 == d && functors::binary(op, d).is_some()) else {
+            let Some((_, out)) = op.dtypes(d).ok().filter(|r| r.0 == d && functors::binary(op, d).is_some())
+            else {
                 continue;
             };
             let (a, b): (Vec<_>, Vec<_>) = x.iter().flat_map(|&a| x.iter().map(move |&b| (a, b))).unzip();
-            let g = group(0, &[full(d), full(d)], &[(Instr::Binary { op, a: 0, b: 1, dst: 2 }, full(out))], &[2]);
+            let g =
+                group(0, &[full(d), full(d)], &[(Instr::Binary { op, a: 0, b: 1, dst: 2 }, full(out))], &[2]);
             add(&mut m, format!("{} of {d}", op.name()), g, a, b, out);
         }
         for to in Dtype::ALL {
@@ -139,7 +203,9 @@ fn functions_agree_with_the_cpu() {
         let want = on_cpu(instr, &a, &b, y.dtype);
         let bad: Vec<String> = (0..a.len())
             .filter(|&i| !near(got[i], want[i]))
-            .map(|i| format!("({:?}, {:?}) = {:?}, not {:?}", show(a[i]), show(b[i]), show(got[i]), show(want[i])))
+            .map(|i| {
+                format!("({:?}, {:?}) = {:?}, not {:?}", show(a[i]), show(b[i]), show(got[i]), show(want[i]))
+            })
             .collect();
         if !bad.is_empty() {
             wrong += 1;
