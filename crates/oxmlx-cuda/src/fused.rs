@@ -9,6 +9,7 @@ mod functors;
 mod layout;
 mod pointwise;
 mod program;
+mod row_modes;
 mod row_text;
 mod rows;
 
