@@ -285,13 +285,13 @@ fn flat(p: &Program, form: &Form, t: &mut String) {
             t,
             "  const uint64 begin = first + threadIdx.x * {v};\n  if (begin + {v} <= n) {{\n    \
              const uint64 at = begin;\n{vectors}  }} else {{\n    \
-             for (uint64 at = begin; at < n; ++at) {{\n{scalar}    }}\n  }}\n"
+             #pragma unroll 1\n    for (uint64 at = begin; at < n; ++at) {{\n{scalar}    }}\n  }}\n"
         );
     } else {
         let _ = write!(
             t,
             "  if (first + {work} <= n) {{\n    const uint64 at = first + threadIdx.x * {v};\n{vectors}  }} else {{\n    \
-             for (uint64 at = first + threadIdx.x; at < n; at += {THREADS}) {{\n{scalar}    }}\n  }}\n"
+             #pragma unroll 1\n    for (uint64 at = first + threadIdx.x; at < n; at += {THREADS}) {{\n{scalar}    }}\n  }}\n"
         );
     }
 }
