@@ -12,6 +12,7 @@ mod program;
 mod row_modes;
 mod row_text;
 mod rows;
+mod tiled;
 
 use crate::record::{Encoding, Kernel, Operand};
 use oxmlx_core::plan::{Group, ValueId};

@@ -9,12 +9,13 @@
 use super::functors::{computed, element, stored};
 use super::layout::{access, bucket, divisor, joined_all, strides};
 use super::program::{Program, narrowed, widened};
+use super::tiled::{self, Tile};
 use crate::record::{Grid, Operand, Word};
 use oxmlx_core::plan::{Extent, Reg};
 use smallvec::SmallVec;
 use std::fmt::Write;
 
-const THREADS: usize = 256;
+pub(super) const THREADS: usize = 256;
 /// Elements below which a thread takes one vector: more threads hide more than more vectors.
 const SMALL: usize = 1 << 20;
 /// The longest code of one thread, in additions.
@@ -45,9 +46,11 @@ pub(super) struct Form {
     /// Neighbours that a thread takes, and how often.
     vector: usize,
     times: usize,
-    inputs: SmallVec<[(Access, bool); 8]>,
+    /// Readings of operands, and whether their elements may lie at any address.
+    pub inputs: SmallVec<[(Access, bool); 8]>,
     /// Elements of an access to each result.
     outputs: SmallVec<[usize; 4]>,
+    tile: Option<Tile>,
 }
 
 /// The form of a launch, its grid and its record; `None` where there is nothing to do.
@@ -120,10 +123,18 @@ pub(super) fn plan<'a>(p: &Program, operand: &dyn Fn(u32) -> Operand<'a>) -> Opt
     };
     let narrow =
         n < 1 << 31 && walked.iter().all(|s| s.iter().zip(&lengths).all(|(s, _)| s.unsigned_abs() < 1 << 31));
-    let form = Form { rank: if flat { 0 } else { rank }, long: !narrow, vector, times, inputs, outputs };
+    let mut form =
+        Form { rank: if flat { 0 } else { rank }, long: !narrow, vector, times, inputs, outputs, tile: None };
     let mut words: Vec<Word> = vec![n.into()];
     words.extend(p.inputs.iter().map(|i| operand(i.value).address()));
     words.extend(p.outputs.iter().map(|o| operand(o.value).address()));
+    let operands: Vec<Option<&SmallVec<[isize; 6]>>> = (0..p.inputs.len())
+        .map(|i| full.iter().position(|&f| f == i).map(|k| &over[k]).filter(|s| !is_one(s)))
+        .collect();
+    if narrow && let Some((tile, grid)) = tiled::plan(p, &operands, &lengths, linear, &mut words) {
+        form.tile = Some(tile);
+        return Some((form, grid, words));
+    }
     if !flat {
         for &n in &lengths {
             words.extend([n.into(), Word::Const(if narrow { divisor(n) } else { 0 })]);
@@ -170,7 +181,9 @@ pub(super) fn text(p: &Program, form: &Form) -> String {
             narrowed(d, o.reg)
         );
     }
-    if form.rank == 0 {
+    if let Some(tile) = &form.tile {
+        tiled::code(p, form, tile, &mut t);
+    } else if form.rank == 0 {
         flat(p, form, &mut t)
     } else {
         strided(p, form, &mut t)
@@ -185,7 +198,7 @@ fn one_inputs<'a>(p: &'a Program, form: &'a Form) -> impl Iterator<Item = usize>
     (0..p.inputs.len()).filter(|&i| form.inputs[i].0 == Access::One)
 }
 
-fn full_outputs(p: &Program) -> impl Iterator<Item = (usize, Reg)> + '_ {
+pub(super) fn full_outputs(p: &Program) -> impl Iterator<Item = (usize, Reg)> + '_ {
     let full = |o: &(usize, &oxmlx_core::plan::GroupOutput)| p.extent(o.1.reg) == Extent::Full;
     p.outputs.iter().enumerate().filter(full).map(|(k, o)| (k, o.reg))
 }
@@ -211,7 +224,7 @@ fn body(p: &Program, t: &mut String) {
 }
 
 /// A call of `body` with operands' elements `a<i>[k]` and results `b<k>[k]`.
-fn call(p: &Program, form: &Form, index: &str) -> String {
+pub(super) fn call(p: &Program, form: &Form, index: &str) -> String {
     let mut args: Vec<String> = Vec::new();
     for i in 0..p.inputs.len() {
         args.push(match form.inputs[i].0 {
@@ -225,7 +238,7 @@ fn call(p: &Program, form: &Form, index: &str) -> String {
 }
 
 /// Declares arrays of `count` elements for operands and results.
-fn arrays(p: &Program, form: &Form, count: usize, indent: &str, t: &mut String) {
+pub(super) fn arrays(p: &Program, form: &Form, count: usize, indent: &str, t: &mut String) {
     for i in (0..p.inputs.len()).filter(|&i| form.inputs[i].0 != Access::One) {
         let _ = writeln!(t, "{indent}{} a{i}[{count}];", stored(p.regs[i].dtype));
     }
@@ -297,7 +310,7 @@ fn flat(p: &Program, form: &Form, t: &mut String) {
 }
 
 /// Declares the operands' and results' addresses.
-fn pointers(p: &Program, form: &Form) -> String {
+pub(super) fn pointers(p: &Program, form: &Form) -> String {
     let mut t = String::new();
     for i in (0..p.inputs.len()).filter(|&i| form.inputs[i].0 != Access::One) {
         let s = stored(p.regs[i].dtype);
