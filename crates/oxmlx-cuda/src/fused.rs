@@ -12,6 +12,7 @@ mod program;
 mod row_modes;
 mod row_text;
 mod rows;
+mod strided;
 mod tiled;
 
 use crate::record::{Encoding, Kernel, Operand};
