@@ -13,8 +13,10 @@ use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Bytes that a stream lends the matrix library.
+/// Bytes that a stream lends the matrix library for a product.
 pub(crate) const WORKSPACE: usize = 32 << 20;
+/// Products that may run at once.
+pub(crate) const WORKSPACES: usize = 4;
 /// Pinned memory is asked for in such slabs, from which small pieces are cut: asking takes long.
 const SLAB: usize = 1 << 20;
 /// Pieces up to this come from slabs.
@@ -126,7 +128,7 @@ impl StreamState {
         if let Some(&address) = self.workspace.get() {
             return Ok(address);
         }
-        let address = driver.allocate(WORKSPACE, self.handle)?;
+        let address = driver.allocate(WORKSPACES * WORKSPACE, self.handle)?;
         Ok(*self.workspace.get_or_init(|| address))
     }
 

@@ -20,6 +20,7 @@ mod index;
 mod lower;
 mod many;
 mod matmul;
+mod order;
 mod product;
 mod random;
 mod reduce;

@@ -6,11 +6,12 @@
 //! first kernel, whose arguments are the words; so a graph is used again whatever has changed in them.
 
 use crate::clock::RunEvent;
-use crate::device::{Gpu, StreamState, WORKSPACE};
-use crate::driver::{Function, GraphHandle};
+use crate::device::{Gpu, StreamState, WORKSPACE, WORKSPACES};
+use crate::driver::{Function, GraphHandle, NodeHandle};
 use crate::fused::{self, FusedKernel};
+use crate::order::Uses;
 use crate::record::{Call, Encoding, Gemm, Grid, Kernel, Operand, Word};
-use crate::{block, many, structured};
+use crate::{block, many, order, structured};
 use oxmlx_core::backend::{Bindings, Event, Executable};
 use oxmlx_core::plan::{Home, Instr, Plan, Step, ValueId};
 use oxmlx_core::primitive::Op;
@@ -53,7 +54,7 @@ pub(crate) struct Lowered {
     in_place: Vec<(ValueId, ValueId)>,
     /// Steps that may be one launch.
     runs: Vec<Range<usize>>,
-    /// Values of these steps in the arena: where they lie decides whether they may.
+    /// Values in the arena: where they lie decides what may run side by side.
     placed: Vec<ValueId>,
     /// Words of the Program in the parameter block.
     instances: Mutex<Vec<(usize, Arc<Mutex<Instance>>)>>,
@@ -67,10 +68,20 @@ enum Loaded {
     Gemm(Gemm, u32),
 }
 
+/// Calls that belong to the same steps.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Part {
+    steps: Range<usize>,
+    calls: Range<usize>,
+    /// Whether they use scratch memory.
+    scratch: bool,
+}
+
 /// An encoding for certain layouts.
 struct Recipe {
     key: Vec<u64>,
     calls: Arc<Vec<Loaded>>,
+    parts: Vec<Part>,
     words: Vec<Word>,
     scratch: u64,
     runs: u64,
@@ -79,6 +90,8 @@ struct Recipe {
 
 struct Graph {
     calls: Arc<Vec<Loaded>>,
+    /// Where intermediates lie: which steps have to wait for which depends on it.
+    placed: Vec<u64>,
     /// Which `put` kernel, and how many.
     puts: (usize, usize),
     /// Addresses in the matrix products.
@@ -132,12 +145,8 @@ impl Lowered {
             Root::Param(_) | Root::Nowhere => None,
         };
         let runs = many::runs(plan, &of);
-        let mut placed: Vec<ValueId> = Vec::new();
-        for step in runs.iter().flat_map(|r| &plan.steps[r.clone()]) {
-            placed.extend(many::in_arena(plan, step, &of).concat());
-        }
-        placed.sort_unstable();
-        placed.dedup();
+        let in_arena = |v: &ValueId| matches!(plan.homes[*v as usize], Home::Arena(_));
+        let placed = (0..plan.homes.len() as ValueId).filter(in_arena).collect();
         Ok(Lowered {
             gpu,
             plan: plan.clone(),
@@ -284,8 +293,7 @@ impl Run<'_> {
         let Instance { recipes, words, .. } = instance;
         let recipe = &recipes[at];
         self.fill(recipe, total, words)?;
-        let (calls, runs) = (recipe.calls.clone(), recipe.runs);
-        self.hand_over(instance, &calls, runs, total)
+        self.hand_over(instance, at, total)
     }
 
     /// First word of the kernels' records.
@@ -315,8 +323,13 @@ impl Run<'_> {
         for &(a, b) in &self.lowered.in_place {
             key.push(u64::from(self.base(a) == self.base(b)));
         }
+        key.extend(self.placed());
+    }
+
+    /// Where intermediates lie, seen from the first of them.
+    fn placed(&self) -> impl Iterator<Item = u64> + '_ {
         let first = self.lowered.placed.first().map_or(0, |&v| self.base(v));
-        key.extend(self.lowered.placed.iter().map(|&v| self.base(v).wrapping_sub(first) as u64));
+        self.lowered.placed.iter().map(move |&v| self.base(v).wrapping_sub(first) as u64)
     }
 
     /// Adds the launches of one step.
@@ -403,22 +416,28 @@ impl Run<'_> {
     fn encode(&self, instance: &mut Instance) -> Result<usize> {
         stats::ENCODINGS.add(1);
         let mut e = Encoding::default();
+        let mut parts = Vec::new();
         let mut i = 0;
         while i < self.lowered.plan.steps.len() {
             let run = self.lowered.runs.iter().find(|r| r.contains(&i)).map_or(i..i + 1, |r| i..r.end);
             let count = if run.len() > 1 { self.apart(run) } else { 1 };
+            let first = e.calls.len();
+            let scratch = std::mem::take(&mut e.scratch);
             if count > 1 {
-                let mut parts = Vec::with_capacity(count);
+                let mut all = Vec::with_capacity(count);
                 for step in i..i + count {
                     let mut part = Encoding::default();
                     self.encode_step(step, &mut part)?;
-                    parts.push(part);
+                    all.push(part);
                 }
-                many::append(parts, &mut e);
+                many::append(all, &mut e);
             } else {
                 self.encode_step(i, &mut e)?;
             }
-            i += count.max(1);
+            let steps = i..i + count.max(1);
+            i = steps.end;
+            parts.push(Part { steps, calls: first..e.calls.len(), scratch: e.scratch > 0 });
+            e.scratch = e.scratch.max(scratch);
         }
         let calls = self.load(&e.calls)?;
         // Other lengths may make the very same launches: then it is their next run.
@@ -428,7 +447,7 @@ impl Run<'_> {
             None => (Arc::new(calls), 0),
         };
         let key = instance.key.clone();
-        let recipe = Recipe { key, calls, words: e.words, scratch: e.scratch, runs, used: 0 };
+        let recipe = Recipe { key, calls, parts, words: e.words, scratch: e.scratch, runs, used: 0 };
         if instance.recipes.len() >= MAX_RECIPES
             && let Some(oldest) = (0..instance.recipes.len()).min_by_key(|&i| instance.recipes[i].used)
         {
@@ -444,6 +463,7 @@ impl Run<'_> {
         let mut new: Vec<(&Arc<Kernel>, u32)> = Vec::new();
         for call in calls {
             if let Call::Kernel { kernel, grid, .. } = call
+                && !driver.is_loaded(kernel)
                 && !new.iter().any(|(k, _)| k.name == kernel.name)
             {
                 new.push((kernel, grid.shared));
@@ -555,28 +575,25 @@ impl Run<'_> {
         calls.iter().filter_map(of).flat_map(|at| words[at..at + 3].iter().copied()).collect()
     }
 
-    fn hand_over(
-        &self,
-        instance: &mut Instance,
-        calls: &Arc<Vec<Loaded>>,
-        runs: u64,
-        total: usize,
-    ) -> Result<()> {
+    fn hand_over(&self, instance: &mut Instance, recipe: usize, total: usize) -> Result<()> {
         let (driver, stream) = (self.lowered.gpu.driver(), self.state.handle);
+        let recipe = &instance.recipes[recipe];
+        let calls = &recipe.calls;
         let unit = block::unit(total);
         let puts = (unit, total.div_ceil(block::UNITS[unit]));
         let addresses = self.products(calls, &instance.words);
         let same = |g: &Graph| Arc::ptr_eq(&g.calls, calls) || g.calls == *calls;
-        let found =
-            instance.graphs.iter().position(|g| g.puts == puts && g.addresses == addresses && same(g));
+        let placed = |g: &Graph| self.placed().eq(g.placed.iter().copied());
+        let fits = |g: &Graph| g.puts == puts && g.addresses == addresses && same(g) && placed(g);
+        let found = instance.graphs.iter().position(fits);
         if let Some(at) = found {
             instance.graphs[at].used = instance.clock;
             stats::GRAPH_LAUNCHES.add(1);
             return self.launch(&instance.graphs[at], &instance.words, total);
         }
         let variants = instance.graphs.iter().filter(|g| g.puts == puts && same(g)).count();
-        if runs < 2 || variants >= MAX_VARIANTS {
-            return self.direct(calls, &instance.words, total);
+        if recipe.runs < 2 || variants >= MAX_VARIANTS {
+            return self.direct(recipe, None, &instance.words, total);
         }
         // The workspace and the kernels that the capture needs are made before it begins.
         if !addresses.is_empty() {
@@ -584,8 +601,9 @@ impl Run<'_> {
         }
         let put = block::put(driver, unit)?;
         block::signal(driver)?;
+        let waits = order::order(&self.uses(recipe));
         driver.begin_capture(stream)?;
-        let launched = self.direct(calls, &instance.words, total);
+        let launched = self.direct(recipe, Some(&waits), &instance.words, total);
         let captured = driver.end_capture(stream, put);
         launched?;
         let handle = captured?;
@@ -595,14 +613,51 @@ impl Run<'_> {
         {
             driver.destroy_graph(instance.graphs.swap_remove(oldest).handle);
         }
-        let graph = Graph { calls: calls.clone(), puts, addresses, handle, used: instance.clock };
+        let placed = self.placed().collect();
+        let calls = calls.clone();
+        let graph = Graph { calls, placed, puts, addresses, handle, used: instance.clock };
         instance.graphs.push(graph);
         stats::GRAPH_LAUNCHES.add(1);
         self.launch(&instance.graphs[instance.graphs.len() - 1], &instance.words, total)
     }
 
-    /// Launches everything one by one.
-    fn direct(&self, calls: &[Loaded], words: &[u64], total: usize) -> Result<()> {
+    /// What each part of a recipe uses.
+    fn uses(&self, recipe: &Recipe) -> Vec<Uses> {
+        let plan = &self.lowered.plan;
+        let of = |v: ValueId| match self.lowered.roots[v as usize] {
+            Root::Value(r) if self.bindings.values[r as usize].base.0 != 0 => Some(r),
+            _ => None,
+        };
+        let mut products = 0;
+        let part = |part: &Part| {
+            let mut uses = Uses::default();
+            for step in &plan.steps[part.steps.clone()] {
+                uses.reads.extend(step.inputs().into_iter().filter_map(of).map(|r| self.range(r)));
+                for r in step.outputs().into_iter().filter_map(of) {
+                    uses.writes.push(self.range(r));
+                    // In another run it may take this leaf's buffer.
+                    let lent = plan.aliases.iter().filter(|a| a.1 == r).map(|a| self.range(a.0));
+                    uses.writes.extend(lent);
+                }
+            }
+            if recipe.calls[part.calls.clone()].iter().any(|c| matches!(c, Loaded::Gemm(..))) {
+                uses.shares |= 2 << (products % WORKSPACES);
+                products += 1;
+            }
+            uses.shares |= u32::from(part.scratch);
+            uses
+        };
+        recipe.parts.iter().map(part).collect()
+    }
+
+    /// Launches everything one by one; while capturing, so that each part waits for those that it has to only.
+    fn direct(
+        &self,
+        recipe: &Recipe,
+        waits: Option<&[Vec<usize>]>,
+        words: &[u64],
+        total: usize,
+    ) -> Result<()> {
         let (driver, stream) = (self.lowered.gpu.driver(), self.state.handle);
         let unit = block::unit(total);
         let put = block::put(driver, unit)?;
@@ -614,9 +669,47 @@ impl Run<'_> {
             // the padded vector has) and a count.
             unsafe { driver.launch(put, &block::put_grid(unit), &mut arguments, stream)? };
         }
-        stats::LAUNCHES.add(calls.len() as u64 + 2);
+        stats::LAUNCHES.add(recipe.calls.len() as u64 + 2);
+        let begin = if waits.is_some() { driver.captured(stream)? } else { Vec::new() };
+        let mut last: Vec<Vec<NodeHandle>> = Vec::with_capacity(recipe.parts.len());
+        let mut ends = vec![true; recipe.parts.len()];
+        let mut products = 0;
+        for (i, part) in recipe.parts.iter().enumerate() {
+            if let Some(waits) = waits {
+                let mut nodes: Vec<NodeHandle> = Vec::new();
+                for &w in &waits[i] {
+                    ends[w] = false;
+                    let new: Vec<NodeHandle> =
+                        last[w].iter().filter(|n| !nodes.contains(n)).copied().collect();
+                    nodes.extend(new);
+                }
+                driver.capture_after(stream, if nodes.is_empty() { &begin } else { &nodes })?;
+            }
+            self.launch_calls(&recipe.calls[part.calls.clone()], words, &mut products)?;
+            if waits.is_some() {
+                last.push(driver.captured(stream)?);
+            }
+        }
+        if waits.is_some() {
+            let ending = last.iter().zip(&ends).filter(|l| *l.1);
+            let mut all: Vec<NodeHandle> = ending.flat_map(|l| l.0.iter().copied()).collect();
+            all.sort_unstable_by_key(|n| n.0);
+            all.dedup();
+            driver.capture_after(stream, if all.is_empty() { &begin } else { &all })?;
+        }
+        let mut address = self.block + 8 * self.bindings.params.len() as u64;
+        let signal = block::signal(driver)?;
+        // SAFETY: as for the other kernels.
+        unsafe { driver.launch(signal, &block::ONE, &mut [(&raw mut address).cast()], stream) }
+    }
+
+    /// Launches the calls of one part; `products` counts the parts that have matrix products.
+    fn launch_calls(&self, calls: &[Loaded], words: &[u64], products: &mut usize) -> Result<()> {
+        let (driver, stream) = (self.lowered.gpu.driver(), self.state.handle);
         let records = self.records();
         let record_address = |record: u32| self.block + 8 * (records as u64 + u64::from(record));
+        let slot = *products % WORKSPACES;
+        *products += usize::from(calls.iter().any(|c| matches!(c, Loaded::Gemm(..))));
         for call in calls {
             match call {
                 Loaded::Kernel(function, grid, record) => {
@@ -627,16 +720,14 @@ impl Run<'_> {
                 Loaded::Gemm(gemm, record) => {
                     let at = records + *record as usize;
                     let addresses = [words[at], words[at + 1], words[at + 2]];
-                    let workspace = (self.state.workspace(driver)?, WORKSPACE);
+                    let begin = self.state.workspace(driver)? + (slot * WORKSPACE) as u64;
+                    let workspace = (begin, WORKSPACE);
                     // SAFETY: the binder gave operands and result buffers that outlive the run.
                     unsafe { driver.gemm(gemm, addresses, workspace, stream)? };
                 }
             }
         }
-        let mut address = self.block + 8 * self.bindings.params.len() as u64;
-        let signal = block::signal(driver)?;
-        // SAFETY: as for the other kernels.
-        unsafe { driver.launch(signal, &block::ONE, &mut [(&raw mut address).cast()], stream) }
+        Ok(())
     }
 
     /// Launches a graph with this run's words.

@@ -1,7 +1,7 @@
 //! Last structural pass: the order of kernels, where values live, and what may be overwritten.
 
 use super::build::{Builder, view_of};
-use super::fuse::{Fused, apart, fuse};
+use super::fuse::{Fused, Unit, apart, fuse};
 use super::layout::{Role, Roles, roles};
 use super::simplify::{Simplified, simplify};
 use super::{Def, Graph, Home, Plan, Step, ValueId, ViewDef, memory};
@@ -59,15 +59,22 @@ impl Scheduler<'_> {
             outputs: self.g.kept.clone(),
             aliases: Vec::new(),
             fallible: false,
+            domains: Vec::new(),
         };
         p.fallible = p.steps.iter().any(|s| matches!(s, Step::Op { op, .. } if may_refuse(op)));
         self.homes(&needs, &mut p);
+        let domain = |s: &Step| match s {
+            Step::Group(g) if p.homes[g.domain as usize] == Home::Nowhere => Some(g.domain),
+            _ => None,
+        };
+        p.domains = p.steps.iter().filter_map(domain).collect();
+        p.domains.sort_unstable();
         memory::assign(self.g, &mut p);
         p
     }
 
     /// Units in an order in which operands are computed before they are read; among those that are free, the
-    /// one that the user wrote first. `None` if there is no such order.
+    /// one that the user wrote first, but updates of leaves last. `None` if there is no such order.
     fn order(&self) -> Option<Vec<u32>> {
         let units = &self.fused.units;
         let builder = Builder { g: self.g, s: self.s, roles: self.roles };
@@ -87,24 +94,40 @@ impl Scheduler<'_> {
                 readers[p as usize].push(u as u32);
             }
         }
-        let mut free: BinaryHeap<Reverse<(u32, u32)>> = BinaryHeap::new();
+        let key = |u: u32| {
+            let unit = &units[u as usize];
+            let last = readers[u as usize].is_empty() && self.updates_a_leaf(&builder, unit);
+            Reverse((last, unit.members[0], u))
+        };
+        let mut free: BinaryHeap<Reverse<(bool, u32, u32)>> = BinaryHeap::new();
         for (u, unit) in units.iter().enumerate() {
             if !unit.members.is_empty() && waiting[u] == 0 {
-                free.push(Reverse((unit.members[0], u as u32)));
+                free.push(key(u as u32));
             }
         }
         let mut order = Vec::with_capacity(units.len());
-        while let Some(Reverse((_, u))) = free.pop() {
+        while let Some(Reverse((_, _, u))) = free.pop() {
             order.push(u);
             for &r in &readers[u as usize] {
                 waiting[r as usize] -= 1;
                 if waiting[r as usize] == 0 {
-                    free.push(Reverse((units[r as usize].members[0], r)));
+                    free.push(key(r));
                 }
             }
         }
         let complete = order.len() == units.iter().filter(|u| !u.members.is_empty()).count();
         complete.then_some(order)
+    }
+
+    /// Whether a unit makes a new version of a leaf, as an optimiser does of a parameter. Such units stand
+    /// together at the end, so that a device can run them as one kernel; the gradients, which this keeps alive,
+    /// are what a training step needs at its end anyway.
+    fn updates_a_leaf(&self, builder: &Builder<'_>, unit: &Unit) -> bool {
+        let Some(domain) = unit.domain.filter(|_| unit.row_axes == 0) else { return false };
+        builder.loads(unit).into_iter().any(|v| {
+            matches!(self.g.values[v as usize].def, Def::Leaf { contiguous: true })
+                && self.g.shape(v) == self.g.shape(domain)
+        })
     }
 
     fn unit_behind(&self, v: ValueId) -> Option<u32> {

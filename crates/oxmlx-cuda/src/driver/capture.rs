@@ -1,16 +1,51 @@
 //! Graphs: capturing a stream's launches, and launching them again with other words in the parameter block.
 
 use super::check::check;
-use super::{Arguments, Function, GraphHandle};
+use super::{Arguments, Function, GraphHandle, NodeHandle};
 use crate::record::Grid;
 use cudarc::driver::sys;
 use oxmlx_types::Result;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 
 pub(super) fn begin(stream: sys::CUstream) -> Result<()> {
     let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     // SAFETY: the stream is valid, and whoever calls holds its lock.
     check(unsafe { sys::cuStreamBeginCapture_v2(stream, mode) }, "A capture can't be started")
+}
+
+/// The nodes on which the next launch would depend.
+pub(super) fn captured(stream: sys::CUstream) -> Result<Vec<NodeHandle>> {
+    let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+    let (mut nodes, mut edges, mut count) = (null(), null(), 0);
+    // SAFETY: the stream is valid; the places are valid for writes; what comes back belongs to the stream and is
+    // copied before anything else happens to it.
+    unsafe {
+        let outcome = sys::cuStreamGetCaptureInfo_v3(
+            stream,
+            &mut status,
+            null_mut(),
+            null_mut(),
+            &mut nodes,
+            &mut edges,
+            &mut count,
+        );
+        check(outcome, "A capture can't be looked at")?;
+        if nodes.is_null() || count == 0 {
+            return Ok(Vec::new());
+        }
+        Ok(std::slice::from_raw_parts(nodes, count).iter().map(|n| NodeHandle(*n as usize)).collect())
+    }
+}
+
+/// Lets the next launch depend on these nodes alone.
+pub(super) fn after(stream: sys::CUstream, nodes: &[NodeHandle]) -> Result<()> {
+    let mut all: Vec<sys::CUgraphNode> = nodes.iter().map(|n| n.0 as sys::CUgraphNode).collect();
+    let set = sys::CUstreamUpdateCaptureDependencies_flags::CU_STREAM_SET_CAPTURE_DEPENDENCIES as u32;
+    // SAFETY: the stream captures, and the nodes are of its graph.
+    let status = unsafe {
+        sys::cuStreamUpdateCaptureDependencies_v2(stream, all.as_mut_ptr(), null(), all.len(), set)
+    };
+    check(status, "A capture's order can't be set")
 }
 
 /// Ends a capture that `begin` started; the graph's nodes that run `put` are its `puts`.

@@ -3,7 +3,8 @@
 use super::check::check;
 use super::module::Modules;
 use super::{
-    Arguments, DeviceAddress, Driver, EventHandle, Function, GraphHandle, Info, StreamHandle, capture, gemm,
+    Arguments, DeviceAddress, Driver, EventHandle, Function, GraphHandle, Info, NodeHandle, StreamHandle,
+    capture, gemm,
 };
 use crate::record::{Gemm, Grid, Kernel};
 use cudarc::driver::sys;
@@ -287,6 +288,10 @@ impl Driver for Cuda {
         }
     }
 
+    fn is_loaded(&self, kernel: &Kernel) -> bool {
+        self.modules.is_loaded(kernel)
+    }
+
     fn function(&self, kernel: &Kernel, shared: u32) -> Result<Function> {
         self.enter()?;
         self.modules.function(kernel, shared, self.info.architecture)
@@ -335,6 +340,14 @@ impl Driver for Cuda {
     fn begin_capture(&self, stream: StreamHandle) -> Result<()> {
         self.enter()?;
         capture::begin(Cuda::stream(stream))
+    }
+
+    fn captured(&self, stream: StreamHandle) -> Result<Vec<NodeHandle>> {
+        capture::captured(Cuda::stream(stream))
+    }
+
+    fn capture_after(&self, stream: StreamHandle, nodes: &[NodeHandle]) -> Result<()> {
+        capture::after(Cuda::stream(stream), nodes)
     }
 
     fn end_capture(&self, stream: StreamHandle, put: Function) -> Result<GraphHandle> {

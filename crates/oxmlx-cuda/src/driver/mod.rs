@@ -28,6 +28,10 @@ pub(crate) struct StreamHandle(pub usize);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EventHandle(pub usize);
 
+/// A node of a graph that is being captured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NodeHandle(pub usize);
+
 /// A loaded kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Function(pub usize);
@@ -90,6 +94,8 @@ pub(crate) trait Driver: Send + Sync {
     fn is_done(&self, event: EventHandle) -> Result<bool>;
     /// Whether all of a stream's work is done.
     fn is_idle(&self, stream: StreamHandle) -> Result<bool>;
+    /// Whether a kernel has been loaded.
+    fn is_loaded(&self, kernel: &Kernel) -> bool;
     /// The function of a kernel, loaded (and compiled) if it has not been.
     fn function(&self, kernel: &Kernel, shared: u32) -> Result<Function>;
     /// Launches a kernel.
@@ -116,6 +122,10 @@ pub(crate) trait Driver: Send + Sync {
     ) -> Result<()>;
     /// From here on launches on the stream are noted, not run.
     fn begin_capture(&self, stream: StreamHandle) -> Result<()>;
+    /// While capturing: what was launched last, on which the next launch will depend.
+    fn captured(&self, stream: StreamHandle) -> Result<Vec<NodeHandle>>;
+    /// While capturing: lets the next launch depend on these alone.
+    fn capture_after(&self, stream: StreamHandle, nodes: &[NodeHandle]) -> Result<()>;
     /// Makes a graph of what was noted; `put` is the kernel whose arguments change.
     fn end_capture(&self, stream: StreamHandle, put: Function) -> Result<GraphHandle>;
     /// Sets the arguments of one of a graph's `puts`.

@@ -20,6 +20,11 @@ pub(super) struct Modules {
 }
 
 impl Modules {
+    /// Whether a kernel has been loaded.
+    pub fn is_loaded(&self, kernel: &Kernel) -> bool {
+        self.functions.lock().contains_key(&kernel.name)
+    }
+
     /// The function of a kernel; the calling thread's context is the device's.
     pub fn function(&self, kernel: &Kernel, shared: u32, architecture: u32) -> Result<Function> {
         let known = self.functions.lock().get(&kernel.name).copied();

@@ -2,7 +2,9 @@
 //! kernels of the parameter block run here. With it, planning, encoding, graphs, memory and order are tested on
 //! machines without a GPU; what other kernels would have computed is whatever the memory held.
 
-use super::{Arguments, DeviceAddress, Driver, EventHandle, Function, GraphHandle, Info, StreamHandle};
+use super::{
+    Arguments, DeviceAddress, Driver, EventHandle, Function, GraphHandle, Info, NodeHandle, StreamHandle,
+};
 use crate::record::{Gemm, Grid, Kernel};
 use oxmlx_types::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -214,6 +216,16 @@ impl Driver for Recording {
     }
     fn is_idle(&self, _: StreamHandle) -> Result<bool> {
         Ok(true)
+    }
+    fn is_loaded(&self, _: &Kernel) -> bool {
+        true
+    }
+    fn captured(&self, _: StreamHandle) -> Result<Vec<NodeHandle>> {
+        let last = self.notes.lock().capturing.as_ref().map_or(0, Vec::len);
+        Ok(last.checked_sub(1).map(NodeHandle).into_iter().collect())
+    }
+    fn capture_after(&self, _: StreamHandle, _: &[NodeHandle]) -> Result<()> {
+        Ok(())
     }
     fn function(&self, kernel: &Kernel, _: u32) -> Result<Function> {
         let mut notes = self.notes.lock();

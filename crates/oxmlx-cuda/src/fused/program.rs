@@ -151,9 +151,9 @@ pub(super) fn widened(d: Dtype, stored: &str) -> String {
     format!("Element<{}>::widen({stored})", element(d))
 }
 
-/// A register as it is stored.
+/// A register, rounded as all are, as it is stored.
 pub(super) fn narrowed(d: Dtype, reg: Reg) -> String {
-    format!("Element<{}>::narrow(x{reg})", element(d))
+    format!("Element<{}>::store(x{reg})", element(d))
 }
 
 /// One instruction's statement; notes the files that it needs.

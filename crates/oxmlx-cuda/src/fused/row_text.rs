@@ -6,6 +6,9 @@ use super::rows::{CHUNK, Form, HEAD, Mode, Reading, THREADS};
 use oxmlx_core::plan::{Extent, Reg};
 use std::fmt::Write;
 
+/// Reductions whose warps meet in shared memory at once.
+const BATCH: usize = 32;
+
 /// The kernel's text; its entry point is called NAME.
 pub(super) fn text(p: &Program, form: &Form) -> String {
     let mut t = p.includes.clone();
@@ -35,12 +38,12 @@ pub(super) fn kept(p: &Program) -> impl Iterator<Item = &Step> {
 }
 
 /// In which phase a register is known.
-fn known(p: &Program, reg: Reg) -> usize {
+pub(super) fn known(p: &Program, reg: Reg) -> usize {
     p.steps.iter().find(|s| s.dst == reg).map_or(0, |s| s.phase + s.fold.is_some() as usize)
 }
 
 /// Registers that a phase's work on elements reads or stores.
-fn used(p: &Program, phase: usize) -> Vec<Reg> {
+pub(super) fn used(p: &Program, phase: usize) -> Vec<Reg> {
     let steps = p.steps.iter().filter(|s| s.extent == Extent::Full && s.phase == phase);
     let mut all: Vec<Reg> = steps.flat_map(|s| s.srcs.iter().copied()).collect();
     let direct = p.outputs.iter().map(|o| o.reg).filter(|&r| p.is_input(r) && phase == 0);
@@ -51,12 +54,12 @@ fn used(p: &Program, phase: usize) -> Vec<Reg> {
 }
 
 /// The phase that first reads an operand, if one does.
-fn first_read(p: &Program, input: usize) -> Option<usize> {
+pub(super) fn first_read(p: &Program, input: usize) -> Option<usize> {
     (0..p.phases).find(|&phase| used(p, phase).contains(&(input as Reg)))
 }
 
 /// When a result of elements is stored: not before all operands have been read, whose memory it may take.
-fn store_phase(p: &Program, reg: Reg) -> usize {
+pub(super) fn store_phase(p: &Program, reg: Reg) -> usize {
     let reads = (0..p.inputs.len()).filter_map(|i| first_read(p, i)).max().unwrap_or(0);
     known(p, reg).max(reads)
 }
@@ -76,21 +79,22 @@ fn words(p: &Program, form: &Form) -> Vec<usize> {
     all
 }
 
-struct Writer<'a> {
-    p: &'a Program,
-    form: &'a Form,
-    t: String,
+pub(super) struct Writer<'a> {
+    pub p: &'a Program,
+    pub form: &'a Form,
+    pub t: String,
     words: Vec<usize>,
 }
 
 impl Writer<'_> {
-    fn line(&mut self, s: impl AsRef<str>) {
+    pub fn line(&mut self, s: impl AsRef<str>) {
         self.t.push_str(s.as_ref());
         self.t.push('\n');
     }
 
+    /// Words of shared memory for one batch of reductions.
     fn slots(&self) -> usize {
-        (0..self.p.phases).map(|i| self.p.folds(i).count()).max().unwrap_or(0) * 32
+        (0..self.p.phases).map(|i| self.p.folds(i).count()).max().unwrap_or(0).min(BATCH) * 32
     }
 
     /// The entry point up to the row's own values: single elements, rows' values, addresses.
@@ -106,7 +110,7 @@ impl Writer<'_> {
         }
         match (form.mode, form.lanes) {
             (Mode::Split, _) => self.line(
-                "  const uint32 t = threadIdx.x;\n  const uint64 row = blockIdx.x / r[2], part = blockIdx.x % r[2];\n  \
+                "  const uint32 t = threadIdx.x;\n  const uint32 parts = (uint32)r[2];\n  const uint64 row = blockIdx.x / parts, part = blockIdx.x % parts;\n  \
                  if (row >= rows) return;\n  constexpr bool active = true;",
             ),
             (_, 0) => self.line(
@@ -168,7 +172,7 @@ impl Writer<'_> {
     }
 
     /// Reads four elements of an operand, from column c on, to this address.
-    fn read(&self, i: usize, to: &str, indent: &str) -> String {
+    pub fn read(&self, i: usize, to: &str, indent: &str) -> String {
         let word = self.words[i];
         let (reading, loose) = self.form.inputs[i];
         let whole = self.form.whole;
@@ -191,12 +195,12 @@ impl Writer<'_> {
     }
 
     /// Whether a register is read from memory, element by element.
-    fn is_loaded(&self, reg: Reg) -> bool {
+    pub fn is_loaded(&self, reg: Reg) -> bool {
         self.p.is_input(reg) && self.form.inputs[reg as usize].0.is_full()
     }
 
     /// One element's work in an element loop: reductions take `x` to `g<dst>[e]`, results to `b<k>[e]`.
-    fn take(&self, phase: usize, stores: &[usize]) -> String {
+    pub fn take(&self, phase: usize, stores: &[usize]) -> String {
         let mut t = String::new();
         for (s, _) in self.p.folds(phase) {
             let _ = writeln!(
@@ -219,7 +223,7 @@ impl Writer<'_> {
         if self.form.whole { "true" } else { "e < left" }
     }
 
-    fn chunk_arrays(&self, phase: usize, stores: &[usize]) -> String {
+    pub fn chunk_arrays(&self, phase: usize, stores: &[usize]) -> String {
         let mut t = String::new();
         for (s, _) in self.p.folds(phase) {
             let _ = writeln!(t, "    Fold{0}::C g{0}[{CHUNK}];", s.dst);
@@ -231,7 +235,7 @@ impl Writer<'_> {
     }
 
     /// After the element loop: chunks join their accumulators, results are stored.
-    fn chunk_end(&self, phase: usize, stores: &[usize]) -> String {
+    pub fn chunk_end(&self, phase: usize, stores: &[usize]) -> String {
         let mut t = String::new();
         for (s, _) in self.p.folds(phase) {
             let d = s.dst;
@@ -250,14 +254,14 @@ impl Writer<'_> {
         t
     }
 
-    fn accumulators(&mut self, phase: usize) {
+    pub fn accumulators(&mut self, phase: usize) {
         for (s, _) in self.p.folds(phase) {
             let _ = writeln!(self.t, "  Fold{0}::C s{0} = Fold{0}::identity();", s.dst);
         }
     }
 
     /// Combines the accumulators `s<dst>` over the row's threads into constants `z<dst>`.
-    fn combine(&mut self, phase: usize, parity: &str, indent: &str) {
+    pub fn combine(&mut self, phase: usize, parity: &str, indent: &str) {
         let all: Vec<Reg> = self.p.folds(phase).map(|(s, _)| s.dst).collect();
         if self.form.lanes > 0 {
             for d in all {
@@ -266,22 +270,25 @@ impl Writer<'_> {
             }
             return;
         }
-        for (n, d) in all.iter().enumerate() {
-            self.line(format!("{indent}row::leave<Fold{d}>(s{d}, slots[{parity}] + {});", 32 * n));
-        }
-        if !all.is_empty() {
+        for (i, batch) in all.chunks(BATCH).enumerate() {
+            if i > 0 {
+                self.line(format!("{indent}__syncthreads();"));
+            }
+            for (n, d) in batch.iter().enumerate() {
+                self.line(format!("{indent}row::leave<Fold{d}>(s{d}, slots[{parity}] + {});", 32 * n));
+            }
             self.line(format!("{indent}__syncthreads();"));
-        }
-        for (n, d) in all.iter().enumerate() {
-            self.line(format!(
-                "{indent}const Fold{d}::C z{d} = row::collect<Fold{d}>(slots[{parity}] + {});",
-                32 * n
-            ));
+            for (n, d) in batch.iter().enumerate() {
+                self.line(format!(
+                    "{indent}const Fold{d}::C z{d} = row::collect<Fold{d}>(slots[{parity}] + {});",
+                    32 * n
+                ));
+            }
         }
     }
 
     /// Registers of a phase's reductions, rounded, from expressions.
-    fn results(&mut self, phase: usize, value: impl Fn(Reg) -> String) {
+    pub fn results(&mut self, phase: usize, value: impl Fn(Reg) -> String) {
         for (s, _) in self.p.folds(phase) {
             let d = self.p.dtype(s.dst);
             let v = value(s.dst);
@@ -290,216 +297,9 @@ impl Writer<'_> {
         }
     }
 
-    fn full_outputs(&self) -> Vec<usize> {
+    pub fn full_outputs(&self) -> Vec<usize> {
         let p = self.p;
         (0..p.outputs.len()).filter(|&k| p.extent(p.outputs[k].reg) == Extent::Full).collect()
-    }
-
-    fn kept(&mut self, chunks: usize) {
-        let p = self.p;
-        let n = chunks * CHUNK;
-        let threads =
-            if self.form.lanes > 0 { self.form.lanes.to_string() } else { "(int32)blockDim.x".into() };
-        let held: Vec<Reg> = kept(p).map(|s| s.dst).collect();
-        for i in (0..p.inputs.len()).filter(|&i| self.form.inputs[i].0.is_full()) {
-            self.line(format!("  {} a{i}[{n}];", stored(p.regs[i].dtype)));
-        }
-        for &h in &held {
-            self.line(format!("  {} v{h}[{n}];", computed(p.dtype(h))));
-        }
-        let column = format!(
-            "    const int32 c = (k * {threads} + (int32)t) * {CHUNK}, left = len - c;\n    (void)left;\n"
-        );
-        let chunk_loop = format!("#pragma unroll\n  for (int32 k = 0; k < {chunks}; ++k) {{\n{column}");
-        for phase in 0..p.phases {
-            let rows = p.lines(Extent::Row, phase);
-            self.t.push_str(&rows);
-            let loads: Vec<usize> = (0..p.inputs.len())
-                .filter(|&i| self.is_loaded(i as Reg) && first_read(p, i) == Some(phase))
-                .collect();
-            if !loads.is_empty() {
-                self.t.push_str(&chunk_loop);
-                for i in loads {
-                    let read = self.read(i, &format!("a{i} + {CHUNK} * k"), "    ");
-                    self.t.push_str(&read);
-                }
-                self.line("  }");
-            }
-            let stores: Vec<usize> = self
-                .full_outputs()
-                .into_iter()
-                .filter(|&k| store_phase(p, p.outputs[k].reg) == phase)
-                .collect();
-            let steps = p.steps.iter().any(|s| s.extent == Extent::Full && s.phase == phase);
-            if !steps && stores.is_empty() {
-                continue;
-            }
-            self.accumulators(phase);
-            self.t.push_str(&chunk_loop);
-            let arrays = self.chunk_arrays(phase, &stores);
-            self.t.push_str(&arrays);
-            let _ = write!(
-                self.t,
-                "#pragma unroll\n    for (int32 e = 0; e < {CHUNK}; ++e) {{\n      const int32 j = {CHUNK} * k + e;\n      (void)j;\n"
-            );
-            let mut reads = used(p, phase);
-            reads.extend(stores.iter().map(|&k| p.outputs[k].reg));
-            reads.sort_unstable();
-            reads.dedup();
-            for r in reads {
-                let d = p.dtype(r);
-                if self.is_loaded(r) {
-                    self.line(format!(
-                        "      const {} x{r} = {};",
-                        computed(d),
-                        widened(d, &format!("a{r}[j]"))
-                    ));
-                } else if held.contains(&r) && known(p, r) < phase {
-                    self.line(format!("      const {} x{r} = v{r}[j];", computed(d)));
-                }
-            }
-            let lines = p.lines(Extent::Full, phase);
-            self.t.push_str(&lines.replace("\n  ", "\n      ").replacen("  ", "      ", 1));
-            for s in p.steps.iter().filter(|s| s.phase == phase && held.contains(&s.dst)) {
-                let _ = writeln!(self.t, "      v{0}[j] = x{0};", s.dst);
-            }
-            let take = self.take(phase, &stores);
-            self.t.push_str(&take);
-            self.line("    }");
-            let end = self.chunk_end(phase, &stores);
-            self.t.push_str(&end);
-            self.line("  }");
-            self.combine(phase, &(phase & 1).to_string(), "  ");
-            self.results(phase, |d| format!("z{d}"));
-        }
-    }
-
-    /// The loop over the chunks of a row, or of a segment that ends before `end`.
-    fn chunks(&mut self, phase: usize, stores: &[usize], from: &str) {
-        let p = self.p;
-        let mut targets: Vec<Reg> = p.folds(phase).map(|(s, _)| s.srcs[0]).collect();
-        targets.extend(stores.iter().map(|&k| p.outputs[k].reg));
-        let steps = p.needed(&targets);
-        let mut reads: Vec<Reg> = targets;
-        reads.extend(steps.iter().flat_map(|s| s.srcs.iter().copied()));
-        reads.retain(|&r| self.is_loaded(r));
-        reads.sort_unstable();
-        reads.dedup();
-        let threads = if self.form.lanes > 0 { self.form.lanes.to_string() } else { "blockDim.x".into() };
-        let unroll = match p.weight {
-            ..=8 if stores.is_empty() => 4,
-            ..=64 => 2,
-            _ => 1,
-        };
-        let _ = write!(
-            self.t,
-            "#pragma unroll {unroll}\n  for (int64 c = {from} + (int64)t * {CHUNK}; c < end; c += (int64){threads} * {CHUNK}) {{\n    \
-             const int64 left = end - c;\n    (void)left;\n"
-        );
-        for &r in &reads {
-            self.line(format!("    {} a{r}[{CHUNK}];", stored(p.dtype(r))));
-            let read = self.read(r as usize, &format!("a{r}"), "    ");
-            self.t.push_str(&read);
-        }
-        let arrays = self.chunk_arrays(phase, stores);
-        self.t.push_str(&arrays);
-        let _ = writeln!(self.t, "#pragma unroll\n    for (int32 e = 0; e < {CHUNK}; ++e) {{");
-        for &r in &reads {
-            let d = p.dtype(r);
-            self.line(format!("      const {} x{r} = {};", computed(d), widened(d, &format!("a{r}[e]"))));
-        }
-        for s in steps {
-            self.line(format!("      {}", s.line));
-        }
-        let take = self.take(phase, stores);
-        self.t.push_str(&take);
-        self.line("    }");
-        let end = self.chunk_end(phase, stores);
-        self.t.push_str(&end);
-        self.line("  }");
-    }
-
-    fn walk(&mut self, many: bool) {
-        let p = self.p;
-        let stores = self.full_outputs();
-        let last = stores.iter().map(|&k| known(p, p.outputs[k].reg));
-        let last =
-            last.chain(p.steps.iter().filter(|s| s.fold.is_some()).map(|s| s.phase)).max().unwrap_or(0);
-        let mut number = 0;
-        for phase in 0..p.phases {
-            let rows = p.lines(Extent::Row, phase);
-            self.t.push_str(&rows);
-            let stores: &[usize] = if phase == last { &stores } else { &[] };
-            let folds = p.folds(phase).count();
-            if folds == 0 && stores.is_empty() {
-                continue;
-            }
-            if !many {
-                self.accumulators(phase);
-                self.line("  {\n  const int64 end = len;");
-                self.chunks(phase, stores, "0");
-                self.line("  }");
-                self.combine(phase, &(phase & 1).to_string(), "  ");
-                self.results(phase, |d| format!("z{d}"));
-                continue;
-            }
-            self.line("  for (uint64 part = 0; part < r[2]; ++part) {");
-            self.segment(phase, stores, number);
-            self.line("  }\n  __syncthreads();");
-            let total = self.total();
-            let first = number;
-            let order: Vec<Reg> = p.folds(phase).map(|(s, _)| s.dst).collect();
-            self.results(phase, |d| {
-                let n = first + order.iter().position(|&o| o == d).unwrap_or(0);
-                format!("row::segments<Fold{d}>(pointer<uint64>(r[4]) + (row * {total} + {n}) * r[2], (uint32)r[2])")
-            });
-            number += folds;
-        }
-    }
-
-    fn total(&self) -> usize {
-        self.p.steps.iter().filter(|s| s.fold.is_some()).count()
-    }
-
-    /// One segment, `part`: the results of its reductions go to scratch memory, from number `first` on.
-    fn segment(&mut self, phase: usize, stores: &[usize], first: usize) {
-        self.accumulators(phase);
-        self.line(
-            "  const int64 begin = (int64)(part * r[3]);\n  const int64 end = begin + (int64)r[3] < len ? begin + (int64)r[3] : len;",
-        );
-        self.chunks(phase, stores, "begin");
-        self.combine(phase, "part & 1", "  ");
-        let (total, all) = (self.total(), self.p.folds(phase).map(|(s, _)| s.dst).collect::<Vec<_>>());
-        for (n, d) in all.into_iter().enumerate() {
-            self.line(format!(
-                "  if (t == 0) *pointer<Fold{d}::C>(r[4] + ((row * {total} + {}) * r[2] + part) * 8) = z{d};",
-                first + n
-            ));
-        }
-    }
-
-    fn split(&mut self) {
-        let rows = self.p.lines(Extent::Row, 0);
-        self.t.push_str(&rows);
-        let stores = self.full_outputs();
-        self.segment(0, &stores, 0);
-    }
-
-    fn finish(&mut self) {
-        let total = self.total();
-        for phase in 0..self.p.phases {
-            let rows = self.p.lines(Extent::Row, phase);
-            self.t.push_str(&rows);
-            if phase == 0 {
-                let order: Vec<Reg> = self.p.folds(0).map(|(s, _)| s.dst).collect();
-                self.results(0, |d| {
-                    let n = order.iter().position(|&o| o == d).unwrap_or(0);
-                    format!(
-                        "row::segments<Fold{d}>(pointer<uint64>(r[4]) + (row * {total} + {n}) * r[2], (uint32)r[2])"
-                    )
-                });
-            }
-        }
     }
 
     fn row_outputs(&mut self) {

@@ -2,5 +2,7 @@
 
 mod compile;
 mod emulate;
+mod encode;
+mod functions;
 mod nvrtc;
 mod same_bits;

@@ -377,6 +377,13 @@ fn small_groups() {
 }
 
 #[test]
+fn across() {
+    let shapes: &[&[usize]] =
+        &[&[70, 64], &[33, 100], &[3, 40, 50], &[2, 65, 3, 33], &[40, 2, 70], &[64, 5, 2, 32]];
+    run_cases("across", 19, 60, shapes);
+}
+
+#[test]
 fn long_rows() {
     let shapes: &[&[usize]] = &[
         &[3, 4095],
@@ -390,4 +397,59 @@ fn long_rows() {
         &[3, 40_004],
     ];
     run_cases("long", 3, 36, shapes);
+}
+
+/// So much work that no row is kept in registers: sums must have the same bits nevertheless.
+#[test]
+fn heavy_groups() {
+    let mut rng = Rng(5);
+    let mut m = Machine::default();
+    let mut cases = Vec::new();
+    for (rows, len) in [(5, 7), (40, 100), (9, 1000), (3, 2000), (2, 5001), (3, 1024)] {
+        let shape = [rows, len];
+        let mut instrs = vec![
+            Instr::Reduce { op: ReduceOp::Sum, src: 0, dst: 1 },
+            Instr::Binary { op: BinaryOp::Subtract, a: 0, b: 1, dst: 2 },
+        ];
+        let mut regs = vec![reg(F, Extent::Full), reg(F, Extent::Row), reg(F, Extent::Full)];
+        for i in 2..60 {
+            instrs.push(Instr::Unary { op: UnaryOp::Tanh, src: i, dst: i + 1 });
+            regs.push(reg(F, Extent::Full));
+        }
+        instrs.push(Instr::Reduce { op: ReduceOp::Max, src: 60, dst: 61 });
+        regs.push(reg(F, Extent::Row));
+        let outputs =
+            [1, 60, 61].iter().enumerate().map(|(k, &reg)| GroupOutput { reg, value: 2 + k as u32 });
+        let inputs = vec![GroupInput { value: 1, squeezed: false }];
+        let group = Group {
+            domain: 0,
+            row_axes: 1,
+            regs,
+            inputs,
+            instrs,
+            outputs: outputs.collect(),
+            respreads: true,
+        };
+        let x = m.value(F, &shape);
+        fill(&mut rng, &mut m, x.at, F, rows * len);
+        let mut values = vec![x.clone(), x];
+        for o in &group.outputs {
+            let extent = group.regs[o.reg as usize].extent;
+            values.push(m.value(F, &shape_of(extent, &shape, 1, false)));
+        }
+        m.add(&group, &values);
+        let regs = one_by_one(&mut m, &group, &values, &shape);
+        cases.push((group, values, regs));
+    }
+    if !m.run("heavy") {
+        return;
+    }
+    for (group, values, regs) in cases {
+        for o in &group.outputs {
+            let (a, b) = (&values[o.value as usize], &regs[o.reg as usize]);
+            let shape = a.layout.shape.clone();
+            let (a, b) = (dense(&m.image, a, &shape), dense(&m.image, b, &shape));
+            assert!(a.iter().zip(&b).all(|(a, b)| bits(*a) == bits(*b)), "register {}, {shape:?}", o.reg);
+        }
+    }
 }
