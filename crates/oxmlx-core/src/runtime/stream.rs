@@ -83,14 +83,18 @@ impl Drop for Defaults {
 /// `None` until somebody asks: looking for a GPU takes time.
 static DEFAULT_DEVICE: Mutex<Option<Device>> = Mutex::new(None);
 
-/// The device that new work goes to: the first GPU, where there is one and nobody has said otherwise.
+/// The device that new work goes to: the first GPU, where there is one and nobody has said otherwise. Who asked for
+/// a GPU gets it also where there is none, so that the first operation says so.
 pub fn default_device() -> Device {
     if let Some(device) = *DEFAULT_DEVICE.lock() {
         return device;
     }
     let gpu = Device { kind: DeviceKind::Gpu, index: 0 };
-    let wants_cpu = super::settings::get().device == Some(DeviceKind::Cpu);
-    let device = if !wants_cpu && backend::backend(gpu).is_ok() { gpu } else { Device::CPU };
+    let device = match super::settings::get().device {
+        Some(DeviceKind::Gpu) => gpu,
+        None if backend::backend(gpu).is_ok() => gpu,
+        Some(DeviceKind::Cpu) | None => Device::CPU,
+    };
     *DEFAULT_DEVICE.lock().get_or_insert(device)
 }
 
