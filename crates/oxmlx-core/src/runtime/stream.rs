@@ -6,7 +6,7 @@
 
 use crate::backend;
 use crate::runtime::memory::Buffer;
-use crate::runtime::stats;
+use crate::runtime::{profile, stats};
 use oxmlx_types::{Device, DeviceKind, Result, Stream};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::cell::Cell;
@@ -214,6 +214,7 @@ impl StreamState {
     /// its place and before it can run.
     pub fn enqueue(self: &Arc<Self>, job: Job, placed: impl FnOnce()) {
         let mut q = self.queue.lock();
+        let _span = (q.jobs.len() >= RUN_AHEAD).then(|| profile::span("wait", "wait for room in the queue"));
         while q.jobs.len() >= RUN_AHEAD {
             stats::WAITS.add(1);
             self.changed.wait(&mut q);
@@ -282,12 +283,14 @@ impl StreamState {
 
     /// Waits until everything queued so far has run; `poll` is called every 20 ms.
     pub fn synchronize(&self, poll: &dyn Fn() -> Result<()>) -> Result<()> {
+        let mut span = None;
         loop {
             {
                 let mut q = self.queue.lock();
                 if !q.running && q.jobs.is_empty() {
                     return Ok(());
                 }
+                span.get_or_insert_with(|| profile::span("wait", "synchronize"));
                 stats::WAITS.add(1);
                 self.changed.wait_for(&mut q, std::time::Duration::from_millis(20));
             }
