@@ -28,25 +28,51 @@ __device__ __forceinline__ void leave(uint64 base, bool partial, uint64 at, A va
   }
 }
 
-// Offset of folded element f.
-__device__ __forceinline__ int64 folded(Record axes, uint64 count, uint64 f) {
-  if (count == 1) return static_cast<int64>(f) * static_cast<int64>(axes[1]);
+// Offset of folded element f where there are several folded axes. Not inlined: it would be most of every kernel.
+__device__ __noinline__ int64 folded_far(Record axes, uint64 count, uint64 f) {
   int64 at[1] = {0};
   walk(axes, count, f, at);
   return at[0];
 }
 
-// Offsets of folded elements f, f + by, ...: all of them before the loads, so that these are under way at once.
-template <int AHEAD>
-__device__ __forceinline__ void ahead(Record axes, uint64 count, uint64 f, uint64 by, int64 (&at)[AHEAD]) {
-  if (count == 1) {
-    int64 step = static_cast<int64>(axes[1]);
+// Combines packs begin, begin + by, ... before `end`. Several loads are under way at once.
+template <typename T, template <typename> class F, int V>
+__device__ __forceinline__ void fold_line(const T* src, Record axes, uint64 count, uint64 begin, uint64 end, uint32 by,
+                                          typename Reader<T, F>::Acc (&acc)[V]) {
+  typedef Reader<T, F> R;
+  typedef typename R::Acc A;
+  typedef Pack<T, V> P;
+  constexpr int AHEAD = V > 4 ? 4 : 8;
+  auto apply = [&](const P& x) {
 #pragma unroll
-    for (int a = 0; a < AHEAD; ++a) at[a] = static_cast<int64>(f + a * by) * step;
-  } else {
+    for (int v = 0; v < V; ++v) acc[v] = F<A>::apply(acc[v], R::widen(x.at[v]));
+  };
+  uint64 f = begin;
+  if (count != 1) {
+    constexpr int SOME = 4;
+    for (; f + (SOME - 1) * by < end; f += SOME * by) {
+      int64 at[SOME];
 #pragma unroll
-    for (int a = 0; a < AHEAD; ++a) at[a] = folded(axes, count, f + a * by);
+      for (int a = 0; a < SOME; ++a) at[a] = folded_far(axes, count, f + a * by);
+      P x[SOME];
+#pragma unroll
+      for (int a = 0; a < SOME; ++a) x[a] = *reinterpret_cast<const P*>(src + at[a]);
+#pragma unroll
+      for (int a = 0; a < SOME; ++a) apply(x[a]);
+    }
+    for (; f < end; f += by) apply(*reinterpret_cast<const P*>(src + folded_far(axes, count, f)));
+    return;
   }
+  const int64 step = static_cast<int64>(axes[1]), jump = by * step;
+  const T* from = src + static_cast<int64>(begin) * step;
+  for (; f + (AHEAD - 1) * by < end; f += AHEAD * by, from += AHEAD * jump) {
+    P x[AHEAD];
+#pragma unroll
+    for (int a = 0; a < AHEAD; ++a) x[a] = *reinterpret_cast<const P*>(from + a * jump);
+#pragma unroll
+    for (int a = 0; a < AHEAD; ++a) apply(x[a]);
+  }
+  for (; f < end; f += by, from += jump) apply(*reinterpret_cast<const P*>(from));
 }
 
 // Record: 0 results, 1 source, 2 results of a run, 3 step of the source along it, 4 step of the results, 5 runs,
@@ -57,7 +83,6 @@ template <typename T, template <typename> class F, int V>
 __device__ __forceinline__ void fold_columns(Record r) {
   typedef Reader<T, F> R;
   typedef typename R::Acc A;
-  constexpr int AHEAD = 4;
   __shared__ A shared[V][256];
   uint32 shift = static_cast<uint32>(r[9]);
   uint32 lanes = 1u << shift, lane = threadIdx.x & (lanes - 1), line = threadIdx.x >> shift;
@@ -77,26 +102,7 @@ __device__ __forceinline__ void fold_columns(Record r) {
     A acc[V];
 #pragma unroll
     for (int v = 0; v < V; ++v) acc[v] = F<A>::init();
-    if (inside) {
-      uint64 f = begin + line;
-      for (; f + (AHEAD - 1) * down < end; f += AHEAD * down) {
-        int64 offsets[AHEAD];
-        ahead(folds, r[13], f, down, offsets);
-        Pack<T, V> x[AHEAD];
-#pragma unroll
-        for (int a = 0; a < AHEAD; ++a) x[a] = *reinterpret_cast<const Pack<T, V>*>(src + offsets[a]);
-#pragma unroll
-        for (int a = 0; a < AHEAD; ++a) {
-#pragma unroll
-          for (int v = 0; v < V; ++v) acc[v] = F<A>::apply(acc[v], R::widen(x[a].at[v]));
-        }
-      }
-      for (; f < end; f += down) {
-        Pack<T, V> x = *reinterpret_cast<const Pack<T, V>*>(src + folded(folds, r[13], f));
-#pragma unroll
-        for (int v = 0; v < V; ++v) acc[v] = F<A>::apply(acc[v], R::widen(x.at[v]));
-      }
-    }
+    if (inside) fold_line<T, F, V>(src, folds, r[13], begin + line, end, down, acc);
     for (uint32 half = down / 2; half > 0; half /= 2) {
 #pragma unroll
       for (int v = 0; v < V; ++v) shared[v][threadIdx.x] = acc[v];
@@ -133,7 +139,6 @@ template <typename T, template <typename> class F, int V>
 __device__ __forceinline__ void fold_rows(Record r) {
   typedef Reader<T, F> R;
   typedef typename R::Acc A;
-  constexpr int AHEAD = 4;
   __shared__ A shared[256];
   uint32 shift = static_cast<uint32>(r[6]);
   uint32 lanes = 1u << shift, lane = threadIdx.x & (lanes - 1);
@@ -153,24 +158,7 @@ __device__ __forceinline__ void fold_rows(Record r) {
     A acc[V];
 #pragma unroll
     for (int v = 0; v < V; ++v) acc[v] = F<A>::init();
-    uint64 f = begin + lane;
-    for (; f + (AHEAD - 1) * lanes < end; f += AHEAD * lanes) {
-      int64 offsets[AHEAD];
-      ahead(folds, r[9], f, lanes, offsets);
-      Pack<T, V> x[AHEAD];
-#pragma unroll
-      for (int a = 0; a < AHEAD; ++a) x[a] = *reinterpret_cast<const Pack<T, V>*>(src + offsets[a]);
-#pragma unroll
-      for (int a = 0; a < AHEAD; ++a) {
-#pragma unroll
-        for (int v = 0; v < V; ++v) acc[v] = F<A>::apply(acc[v], R::widen(x[a].at[v]));
-      }
-    }
-    for (; f < end; f += lanes) {
-      Pack<T, V> x = *reinterpret_cast<const Pack<T, V>*>(src + folded(folds, r[9], f));
-#pragma unroll
-      for (int v = 0; v < V; ++v) acc[v] = F<A>::apply(acc[v], R::widen(x.at[v]));
-    }
+    fold_line<T, F, V>(src, folds, r[9], begin + lane, end, lanes, acc);
 #pragma unroll
     for (int v = 1; v < V; ++v) acc[0] = F<A>::apply(acc[0], acc[v]);
     for (uint32 half = lanes / 2; half > 0; half /= 2) {
@@ -202,12 +190,12 @@ __device__ __forceinline__ void reduce_finish(Record r) {
   typedef typename R::Acc A;
   __shared__ A shared[256];
   uint32 shift = static_cast<uint32>(r[4]);
-  uint32 lanes = 1u << shift, lane = threadIdx.x & (lanes - 1);
-  uint64 together = blockDim.x >> shift;
+  uint32 lanes = 1u << shift, together = blockDim.x >> shift, lane = threadIdx.x / together;
   const A* partial = pointer<const A>(r[1]);
-  uint64 rounds = (r[2] + together * gridDim.x - 1) / (together * gridDim.x);
-  uint64 i = blockIdx.x * together + (threadIdx.x >> shift);
-  for (uint64 round = 0; round < rounds; ++round, i += together * gridDim.x) {
+  uint64 step = static_cast<uint64>(together) * gridDim.x;
+  // All threads go around equally often, as they meet at barriers.
+  for (uint64 first = static_cast<uint64>(blockIdx.x) * together; first < r[2]; first += step) {
+    uint64 i = first + threadIdx.x % together;
     A acc = F<A>::init();
     if (i < r[2]) {
 #pragma unroll 8
@@ -216,7 +204,7 @@ __device__ __forceinline__ void reduce_finish(Record r) {
     for (uint32 half = lanes / 2; half > 0; half /= 2) {
       shared[threadIdx.x] = acc;
       __syncthreads();
-      if (lane < half) acc = F<A>::apply(acc, shared[threadIdx.x + half]);
+      if (lane < half) acc = F<A>::apply(acc, shared[threadIdx.x + half * together]);
       __syncthreads();
     }
     if (i < r[2] && lane == 0) leave<R>(r[0], false, i, acc);
@@ -433,11 +421,11 @@ __device__ __forceinline__ void arg_finish(Record r) {
   __shared__ A values[256];
   __shared__ uint32 places[256];
   uint32 shift = static_cast<uint32>(r[4]);
-  uint32 lanes = 1u << shift, lane = threadIdx.x & (lanes - 1);
-  uint64 together = blockDim.x >> shift;
-  uint64 rounds = (r[2] + together * gridDim.x - 1) / (together * gridDim.x);
-  uint64 i = blockIdx.x * together + (threadIdx.x >> shift);
-  for (uint64 round = 0; round < rounds; ++round, i += together * gridDim.x) {
+  uint32 lanes = 1u << shift, together = blockDim.x >> shift, lane = threadIdx.x / together;
+  uint64 step = static_cast<uint64>(together) * gridDim.x;
+  // All threads go around equally often, as they meet at barriers.
+  for (uint64 first = static_cast<uint64>(blockIdx.x) * together; first < r[2]; first += step) {
+    uint64 i = first + threadIdx.x % together;
     Best<A, O> best;
     best.value = Arith<A>::zero();
     best.at = NOWHERE;
@@ -451,7 +439,7 @@ __device__ __forceinline__ void arg_finish(Record r) {
       values[threadIdx.x] = best.value;
       places[threadIdx.x] = best.at;
       __syncthreads();
-      if (lane < half) best.meet(values[threadIdx.x + half], places[threadIdx.x + half]);
+      if (lane < half) best.meet(values[threadIdx.x + half * together], places[threadIdx.x + half * together]);
       __syncthreads();
     }
     if (i < r[2] && lane == 0) pointer<uint32>(r[0])[i] = best.at;

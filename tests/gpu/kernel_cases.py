@@ -172,14 +172,19 @@ def fold_columns(dtype, fold):
 
 
 def products():
-    # Tall, flat, vectors, batches, transposed and sliced operands; sizes on both sides of the library's.
+    # Tall, flat, vectors, few rows, batches, transposed operands; sizes on both sides of the library's.
     shapes = (
         ((3, 4), (4, 5)),
         ((1, 300), (300, 70)),
         ((70, 300), (300, 1)),
         ((4, 300), (300, 64)),
+        ((7, 40), (40, 33)),
         ((64, 64), (64, 64)),
         ((130, 257), (257, 140)),
+        # Larger tiles, a depth in chunks, the library.
+        ((384, 20), (20, 352)),
+        ((20, 3000), (3000, 17)),
+        ((300, 520), (520, 300)),
         ((5, 33, 17), (5, 17, 9)),
         ((2, 1, 33, 17), (5, 17, 9)),
     )

@@ -23,8 +23,8 @@ pub struct Bound {
     pub layout: Layout,
 }
 
-/// Everything that one run of a plan reads and writes. Values whose home is `Nowhere` have a layout (groups
-/// take their domain's shape from it) and a null base.
+/// Everything that one run of a plan reads and writes. Values whose home is `Nowhere` have a null base, and
+/// a layout only if a group takes its domain's shape from it.
 pub struct Bindings<'a> {
     /// Per value of the plan.
     pub values: &'a [Bound],

@@ -12,6 +12,8 @@ mod program;
 mod row_modes;
 mod row_text;
 mod rows;
+mod strided;
+mod tiled;
 
 use crate::record::{Encoding, Kernel, Operand};
 use oxmlx_core::plan::{Group, ValueId};

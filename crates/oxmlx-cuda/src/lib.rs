@@ -21,6 +21,7 @@ mod lower;
 mod many;
 mod matmul;
 mod order;
+mod product;
 mod random;
 mod reduce;
 mod report;

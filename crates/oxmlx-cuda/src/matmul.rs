@@ -1,8 +1,8 @@
 //! Matrix products: the library where it is good, with strides taken as they are; operands that it can't read are
-//! first copied.
+//! first copied. Small products and those with few rows are our own kernels'.
 
-use crate::copy;
 use crate::record::{Encoding, Gemm, Operand, Word};
+use crate::{copy, product};
 use oxmlx_types::{Layout, Result};
 
 /// One operand's matrices as the library takes them.
@@ -25,6 +25,47 @@ pub(crate) fn encode(a: &Operand<'_>, b: &Operand<'_>, out: &Operand<'_>, e: &mu
     if k == 0 {
         return copy::fill(out.address(), out.size() * out.dtype.size(), 0, e);
     }
+    let [la, lb, lo] = folded([a, b, out].map(|o| o.layout));
+    let merged = [(a, &la), (b, &lb), (out, &lo)].map(|(o, layout)| Operand { layout, ..*o });
+    let [batch, rows] = [lo.shape[..lo.shape.len() - 2].iter().product(), lo.shape[lo.shape.len() - 2]];
+    if product::is_ours(out.dtype, batch, [rows, n, k]) {
+        return product::encode(&merged[0], &merged[1], &merged[2], e);
+    }
+    if rows != m && stored(&la.strides[la.strides.len() - 2..], rows, k).is_some() {
+        return library(&merged[0], &merged[1], &merged[2], e);
+    }
+    library(a, b, out, e)
+}
+
+/// Inner batch axes over which the right operand is repeated, made more rows of the left one: attention heads that
+/// share keys, one matrix for all of a batch.
+fn folded([a, b, out]: [&Layout; 3]) -> [Layout; 3] {
+    let [mut a, mut b, mut out] = [a.clone(), b.clone(), out.clone()];
+    while out.shape.len() > 2 {
+        let axis = out.shape.len() - 3;
+        let (count, rows) = (out.shape[axis], out.shape[axis + 1]);
+        let (step, row) = (a.strides[axis], a.strides[axis + 1]);
+        if count != 1 && (b.strides[axis] != 0 || !(rows == 1 || step == row * rows as isize)) {
+            break;
+        }
+        for l in [&mut a, &mut b, &mut out] {
+            l.shape.remove(axis);
+            l.strides.remove(axis);
+        }
+        a.shape[axis] = count * rows;
+        out.shape[axis] = count * rows;
+        if count != 1 && rows == 1 {
+            a.strides[axis] = step;
+        }
+    }
+    [a, b, out]
+}
+
+/// The product by the library.
+fn library(a: &Operand<'_>, b: &Operand<'_>, out: &Operand<'_>, e: &mut Encoding) -> Result<()> {
+    let rank = out.shape().len();
+    let (m, n) = (out.shape()[rank - 2], out.shape()[rank - 1]);
+    let k = a.shape()[rank - 1];
     let batch = &out.shape()[..rank - 2];
     let a = side(a, m, k, e)?;
     let b = side(b, k, n, e)?;

@@ -11,21 +11,15 @@ use oxmlx_types::{Dtype, Result, contiguous_strides};
 
 /// Blocks that keep a large device busy; a goal, nothing depends on it.
 const BUSY: usize = 132 * 16;
+/// Elements that may be folded in one launch although results are few.
+const SHORT: usize = 2048;
 
-/// The symbol's name for a combination of elements of a type.
+/// The symbol's name for a combination of elements of a type. Truths are bools: the engine makes them so.
 fn fold_name(op: ReduceOp, dtype: Dtype) -> String {
-    let truth = match dtype {
-        Dtype::Bool | Dtype::Int8 => "uint8",
-        Dtype::Int16 => "uint16",
-        Dtype::Int32 => "uint32",
-        Dtype::Int64 => "uint64",
-        // A bfloat16 is zero where a float16 of those bits is.
-        Dtype::Bfloat16 => "float16",
-        d => d.name(),
-    };
     match (op, dtype) {
-        (ReduceOp::All, _) | (ReduceOp::Prod | ReduceOp::Min, Dtype::Bool) => format!("all_{truth}"),
-        (ReduceOp::Any, _) | (ReduceOp::Sum | ReduceOp::Max, Dtype::Bool) => format!("any_{truth}"),
+        (ReduceOp::All | ReduceOp::Prod | ReduceOp::Min, Dtype::Bool) => "all_uint8".into(),
+        (ReduceOp::Any | ReduceOp::Sum | ReduceOp::Max, Dtype::Bool) => "any_uint8".into(),
+        (ReduceOp::All | ReduceOp::Any, d) => format!("{}_{d}", op.name()),
         (ReduceOp::Sum, d) => format!("sum_{}", sum_type(d)),
         (ReduceOp::Prod, d) => format!("prod_{}", sum_type(d)),
         (ReduceOp::Max, d) => format!("max_{}", order_type(d)),
@@ -62,12 +56,13 @@ impl Split {
     }
 }
 
-/// How folded elements are cut: elements of a chunk, and chunks.
-fn cut(folded: usize, least: usize, blocks: usize) -> (usize, usize) {
-    if blocks >= BUSY / 4 || folded <= 2 * least {
+/// How folded elements are cut so that there are at most `busy` blocks: elements of a chunk, and chunks.
+fn cut(folded: usize, least: usize, blocks: usize, busy: usize) -> (usize, usize) {
+    if folded <= 2 * least {
         return (folded.max(1), 1);
     }
-    let chunks = BUSY.div_ceil(blocks.max(1)).min(folded / least).max(1);
+    // Rounded down: a few blocks more than fit at once would take as long as twice as many.
+    let chunks = (busy / blocks.max(1)).min(folded / least).max(1);
     let chunk = folded.div_ceil(chunks);
     (chunk, folded.div_ceil(chunk))
 }
@@ -92,12 +87,18 @@ fn columns(split: &Split, input: &Operand<'_>) -> Fold {
     let wide = aligned && inner.step[0] == 1;
     let per = if wide { 16 / size } else { 1 };
     let units = inner.len / per;
-    let lanes = units.clamp(1, 32).next_power_of_two();
-    let pieces = units.div_ceil(lanes);
     let (folded, results) = (split.folded.size(), split.kept.size());
+    let mut lanes = units.clamp(1, 32).next_power_of_two();
+    // Where little is folded into few results, more threads fold each, in one launch.
+    let little = |lanes: usize| units.div_ceil(lanes) * runs.size() < BUSY / 16;
+    while folded <= SHORT && lanes > 4 && little(lanes) && folded > THREADS / lanes * 16 {
+        lanes /= 2;
+    }
+    let pieces = units.div_ceil(lanes);
     let blocks = pieces * runs.size();
     // Each thread should have some elements to fold.
-    let (chunk, chunks) = cut(folded, THREADS / lanes * 16, blocks);
+    let least = if folded <= SHORT / 2 { folded } else { THREADS / lanes * 16 };
+    let (chunk, chunks) = cut(folded, least.max(1), blocks, 2 * BUSY);
     let head = vec![
         input.address(),
         Word::from(inner.len),
@@ -137,7 +138,7 @@ fn rows(split: &Split, input: &Operand<'_>) -> Fold {
     let lanes = (units / 8).clamp(units.clamp(1, 32), THREADS.max(units.min(32)));
     let lanes = (lanes.next_power_of_two()).min(THREADS);
     let blocks = (results * lanes).div_ceil(THREADS);
-    let (chunk, chunks) = cut(units, lanes * 8, blocks);
+    let (chunk, chunks) = cut(units, lanes * 8, blocks, if blocks >= BUSY / 4 { 1 } else { BUSY });
     let head = vec![
         input.address(),
         Word::from(results),
@@ -154,9 +155,14 @@ fn rows(split: &Split, input: &Operand<'_>) -> Fold {
     Fold { stem: "rows", head, axes, blocks, results, chunks }
 }
 
-/// Log2 of the lanes that combine the chunks of a result.
+/// Log2 of the lanes that combine the chunks of a result. Neighbours read neighbouring results.
 fn finish_lanes(results: usize, chunks: usize) -> u32 {
-    if results >= 8192 { 0 } else { chunks.next_power_of_two().min(THREADS).trailing_zeros() }
+    let most = match results {
+        8192.. => 1,
+        64.. => 32,
+        _ => THREADS,
+    };
+    chunks.next_power_of_two().min(most).trailing_zeros()
 }
 
 fn fold_of(input: &Operand<'_>, out: &Operand<'_>, axes: &[u8]) -> Fold {

@@ -49,6 +49,8 @@ pub struct Plan {
     pub aliases: Vec<(ValueId, ValueId)>,
     /// Whether a kernel may refuse its operands' contents (an index out of range).
     pub fallible: bool,
+    /// Values without memory whose shape is a group's domain; ascending.
+    pub domains: Vec<ValueId>,
 }
 
 /// A value that reads another value's buffer.

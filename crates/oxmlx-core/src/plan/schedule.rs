@@ -59,9 +59,16 @@ impl Scheduler<'_> {
             outputs: self.g.kept.clone(),
             aliases: Vec::new(),
             fallible: false,
+            domains: Vec::new(),
         };
         p.fallible = p.steps.iter().any(|s| matches!(s, Step::Op { op, .. } if may_refuse(op)));
         self.homes(&needs, &mut p);
+        let domain = |s: &Step| match s {
+            Step::Group(g) if p.homes[g.domain as usize] == Home::Nowhere => Some(g.domain),
+            _ => None,
+        };
+        p.domains = p.steps.iter().filter_map(domain).collect();
+        p.domains.sort_unstable();
         memory::assign(self.g, &mut p);
         p
     }

@@ -70,6 +70,10 @@ pub(crate) fn bind(program: &Program, plan: &Plan, arena: &Arena) -> Result<Bind
             (Home::Owned(k), _) => {
                 Bound { base: owned[*k as usize].address(), layout: contiguous(program, v) }
             }
+            // What lives in registers only has no layout, unless it gives a group its shape.
+            (Home::Nowhere, _) if plan.domains.binary_search(&(v as ValueId)).is_err() => {
+                Bound { base: Address(0), layout: Layout::default() }
+            }
             // Views are bound below, when their bases are; the rest needs a shape only.
             _ => Bound { base: Address(0), layout: contiguous(program, v) },
         };

@@ -453,17 +453,17 @@ fn perform(mut work: Work, arena: &mut Option<Buffer>) -> Result<()> {
     let Work { program, plan, binding, started, .. } = work;
     match outcome {
         Ok(()) => {
-            let mut stored: Vec<Option<_>> = vec![None; program.nodes.len()];
-            for (&v, s) in plan.outputs.iter().zip(binding.outputs) {
-                if let program::Source::Node(n) = program.defs[v as usize] {
-                    stored[n as usize] = Some(s);
-                }
-            }
-            drop(program::finish(program.nodes.into_iter().zip(stored).collect(), None));
+            let node = |v: u32| match program.defs[v as usize] {
+                program::Source::Node(n) => Some(n),
+                _ => None,
+            };
+            let outputs = plan.outputs.iter().zip(binding.outputs);
+            let contents = outputs.filter_map(|(&v, s)| node(v).map(|n| (n, s))).collect();
+            program::finish(program.nodes, contents);
             Ok(())
         }
         Err(e) if binding.donated && started => {
-            drop(program::finish(program.nodes.into_iter().map(|c| (c, None)).collect(), Some(&e)));
+            program::fail(program.nodes, &e);
             Err(e)
         }
         Err(e) => {

@@ -157,33 +157,39 @@ fn claim(
     }
 }
 
-/// Marks nodes as computed (or failed) and returns what they referenced, to be dropped outside the lock.
-pub(crate) fn finish(nodes: Vec<(Claimed, Option<Stored>)>, failure: Option<&Error>) -> Vec<Inputs> {
-    let _graph = GRAPH.lock();
-    let mut dropped = Vec::with_capacity(nodes.len());
-    for (c, stored) in nodes {
-        let mut cell = c.node.cell.lock();
-        match (stored, failure) {
-            (_, Some(e)) => cell.status = Status::Failed(Box::new(e.clone())),
-            (Some(s), None) => {
-                cell.status = Status::Ready(Box::new([s]));
-                if c.retains {
-                    crate::runtime::trace::retain(&c.node);
-                }
+/// Gives the nodes of a run that others reference their contents; the rest dies with its readers.
+pub(crate) fn finish(nodes: Vec<Claimed>, contents: Vec<(u32, Stored)>) {
+    let mut kept = vec![false; nodes.len()];
+    {
+        let _graph = GRAPH.lock();
+        for (n, stored) in contents {
+            let c = &nodes[n as usize];
+            c.node.cell.lock().status = Status::Ready(Box::new([stored]));
+            if c.retains {
+                crate::runtime::trace::retain(&c.node);
             }
-            // An interior that nobody referenced when the run began: it dies with its readers. It is left
-            // as it was found, so that whoever should come by a reference after all computes it again.
-            (None, None) => {
-                cell.status = Status::Pending;
-                if !c.retains {
-                    cell.inputs = c.inputs;
-                    continue;
-                }
-            }
+            kept[n as usize] = true;
         }
-        dropped.push(c.inputs);
     }
-    dropped
+    // Readers first, outside the lock: a node that is held from here alone has its operands still held below, so
+    // that nothing is dropped in depth.
+    for (n, c) in nodes.into_iter().enumerate().rev() {
+        if !kept[n] && Arc::strong_count(&c.node) > 1 {
+            // Somebody came by a reference after all: it is left as it was found, to be computed again.
+            unclaim(vec![c]);
+        }
+    }
+}
+
+/// Marks the nodes of a run that could not be undone as failed.
+pub(crate) fn fail(nodes: Vec<Claimed>, failure: &Error) {
+    {
+        let _graph = GRAPH.lock();
+        for c in &nodes {
+            c.node.cell.lock().status = Status::Failed(Box::new(failure.clone()));
+        }
+    }
+    drop(nodes);
 }
 
 /// Lets consumers bind to the buffers of a run that is not done yet.

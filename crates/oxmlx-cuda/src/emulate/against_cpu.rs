@@ -10,6 +10,7 @@ use oxmlx_types::{Dtype, Layout, Scalar, contiguous_strides};
 mod convolutions;
 mod copies;
 mod indices;
+mod products;
 mod reductions;
 
 /// How close results must be.
@@ -45,12 +46,17 @@ fn compare(want: &Array, got: &Array, how: Match, what: &str) {
         Dtype::Float64 => f64::EPSILON,
         _ => f32::EPSILON as f64,
     };
+    let close = |x: f64, y: f64, n: f64| (x - y).abs() <= n * epsilon * x.abs().max(1.0);
+    let imaginary = |s: Scalar| match s.dtype {
+        Dtype::Complex64 => f64::from(f32::from_bits((s.bits >> 32) as u32)),
+        _ => 0.0,
+    };
     for (i, (w, g)) in elements(want).into_iter().zip(elements(got)).enumerate() {
         let (x, y) = (w.to_f64(), g.to_f64());
         let near = match how {
             _ if w.bits == g.bits || x.is_nan() && y.is_nan() => true,
             Match::Exact => false,
-            Match::Units(n) => (x - y).abs() <= n * epsilon * x.abs().max(1.0),
+            Match::Units(n) => close(x, y, n) && close(imaginary(w), imaginary(g), n),
         };
         assert!(near, "{what}: element {i} is {y} ({:x}), not {x} ({:x})", g.bits, w.bits);
     }

@@ -14,6 +14,7 @@
 #define __host__
 #define __constant__
 #define __forceinline__ inline
+#define __noinline__ inline
 #define __launch_bounds__(...)
 #define __shared__ static
 

@@ -6,15 +6,17 @@
 //! division an axis. Results are row-major. A thread reads all its elements before it writes any, so that a
 //! result may take the memory of an operand that lies as it does.
 
-use super::functors::{computed, element, stored};
+use super::functors::{computed, stored};
 use super::layout::{access, bucket, divisor, joined_all, strides};
 use super::program::{Program, narrowed, widened};
+use super::strided;
+use super::tiled::{self, Tile};
 use crate::record::{Grid, Operand, Word};
 use oxmlx_core::plan::{Extent, Reg};
 use smallvec::SmallVec;
 use std::fmt::Write;
 
-const THREADS: usize = 256;
+pub(super) const THREADS: usize = 256;
 /// Elements below which a thread takes one vector: more threads hide more than more vectors.
 const SMALL: usize = 1 << 20;
 /// The longest code of one thread, in additions.
@@ -39,15 +41,17 @@ pub(super) enum Access {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Form {
     /// Axes that are walked; 0 in the flat form.
-    rank: usize,
+    pub rank: usize,
     /// Whether indices need 64 bits (strided form).
-    long: bool,
+    pub long: bool,
     /// Neighbours that a thread takes, and how often.
-    vector: usize,
-    times: usize,
-    inputs: SmallVec<[(Access, bool); 8]>,
+    pub vector: usize,
+    pub times: usize,
+    /// Readings of operands, and whether their elements may lie at any address.
+    pub inputs: SmallVec<[(Access, bool); 8]>,
     /// Elements of an access to each result.
-    outputs: SmallVec<[usize; 4]>,
+    pub outputs: SmallVec<[usize; 4]>,
+    tile: Option<Tile>,
 }
 
 /// The form of a launch, its grid and its record; `None` where there is nothing to do.
@@ -120,10 +124,18 @@ pub(super) fn plan<'a>(p: &Program, operand: &dyn Fn(u32) -> Operand<'a>) -> Opt
     };
     let narrow =
         n < 1 << 31 && walked.iter().all(|s| s.iter().zip(&lengths).all(|(s, _)| s.unsigned_abs() < 1 << 31));
-    let form = Form { rank: if flat { 0 } else { rank }, long: !narrow, vector, times, inputs, outputs };
+    let mut form =
+        Form { rank: if flat { 0 } else { rank }, long: !narrow, vector, times, inputs, outputs, tile: None };
     let mut words: Vec<Word> = vec![n.into()];
     words.extend(p.inputs.iter().map(|i| operand(i.value).address()));
     words.extend(p.outputs.iter().map(|o| operand(o.value).address()));
+    let operands: Vec<Option<&SmallVec<[isize; 6]>>> = (0..p.inputs.len())
+        .map(|i| full.iter().position(|&f| f == i).map(|k| &over[k]).filter(|s| !is_one(s)))
+        .collect();
+    if narrow && let Some((tile, grid)) = tiled::plan(p, &operands, &lengths, linear, &mut words) {
+        form.tile = Some(tile);
+        return Some((form, grid, words));
+    }
     if !flat {
         for &n in &lengths {
             words.extend([n.into(), Word::Const(if narrow { divisor(n) } else { 0 })]);
@@ -170,10 +182,12 @@ pub(super) fn text(p: &Program, form: &Form) -> String {
             narrowed(d, o.reg)
         );
     }
-    if form.rank == 0 {
+    if let Some(tile) = &form.tile {
+        tiled::code(p, form, tile, &mut t);
+    } else if form.rank == 0 {
         flat(p, form, &mut t)
     } else {
-        strided(p, form, &mut t)
+        strided::code(p, form, &mut t)
     }
     t.push_str("}\n");
     debug_assert!(count > 0);
@@ -185,7 +199,7 @@ fn one_inputs<'a>(p: &'a Program, form: &'a Form) -> impl Iterator<Item = usize>
     (0..p.inputs.len()).filter(|&i| form.inputs[i].0 == Access::One)
 }
 
-fn full_outputs(p: &Program) -> impl Iterator<Item = (usize, Reg)> + '_ {
+pub(super) fn full_outputs(p: &Program) -> impl Iterator<Item = (usize, Reg)> + '_ {
     let full = |o: &(usize, &oxmlx_core::plan::GroupOutput)| p.extent(o.1.reg) == Extent::Full;
     p.outputs.iter().enumerate().filter(full).map(|(k, o)| (k, o.reg))
 }
@@ -211,7 +225,7 @@ fn body(p: &Program, t: &mut String) {
 }
 
 /// A call of `body` with operands' elements `a<i>[k]` and results `b<k>[k]`.
-fn call(p: &Program, form: &Form, index: &str) -> String {
+pub(super) fn call(p: &Program, form: &Form, index: &str) -> String {
     let mut args: Vec<String> = Vec::new();
     for i in 0..p.inputs.len() {
         args.push(match form.inputs[i].0 {
@@ -225,7 +239,7 @@ fn call(p: &Program, form: &Form, index: &str) -> String {
 }
 
 /// Declares arrays of `count` elements for operands and results.
-fn arrays(p: &Program, form: &Form, count: usize, indent: &str, t: &mut String) {
+pub(super) fn arrays(p: &Program, form: &Form, count: usize, indent: &str, t: &mut String) {
     for i in (0..p.inputs.len()).filter(|&i| form.inputs[i].0 != Access::One) {
         let _ = writeln!(t, "{indent}{} a{i}[{count}];", stored(p.regs[i].dtype));
     }
@@ -285,19 +299,19 @@ fn flat(p: &Program, form: &Form, t: &mut String) {
             t,
             "  const uint64 begin = first + threadIdx.x * {v};\n  if (begin + {v} <= n) {{\n    \
              const uint64 at = begin;\n{vectors}  }} else {{\n    \
-             for (uint64 at = begin; at < n; ++at) {{\n{scalar}    }}\n  }}\n"
+             #pragma unroll 1\n    for (uint64 at = begin; at < n; ++at) {{\n{scalar}    }}\n  }}\n"
         );
     } else {
         let _ = write!(
             t,
             "  if (first + {work} <= n) {{\n    const uint64 at = first + threadIdx.x * {v};\n{vectors}  }} else {{\n    \
-             for (uint64 at = first + threadIdx.x; at < n; at += {THREADS}) {{\n{scalar}    }}\n  }}\n"
+             #pragma unroll 1\n    for (uint64 at = first + threadIdx.x; at < n; at += {THREADS}) {{\n{scalar}    }}\n  }}\n"
         );
     }
 }
 
 /// Declares the operands' and results' addresses.
-fn pointers(p: &Program, form: &Form) -> String {
+pub(super) fn pointers(p: &Program, form: &Form) -> String {
     let mut t = String::new();
     for i in (0..p.inputs.len()).filter(|&i| form.inputs[i].0 != Access::One) {
         let s = stored(p.regs[i].dtype);
@@ -308,87 +322,4 @@ fn pointers(p: &Program, form: &Form) -> String {
         let _ = writeln!(t, "  {s}* const q{k} = pointer<{s}>(r[{}]);", 1 + p.inputs.len() + k);
     }
     t
-}
-
-fn strided(p: &Program, form: &Form, t: &mut String) {
-    let (v, u, rank) = (form.vector, form.times, form.rank);
-    t.push_str(&pointers(p, form));
-    let index = if form.long { "uint64" } else { "uint32" };
-    let axes = 1 + p.inputs.len() + p.outputs.len();
-    let is_walked =
-        |i: &usize| matches!(form.inputs[*i].0, Access::Unit(_) | Access::Constant | Access::Apart);
-    let walked: Vec<usize> = (0..p.inputs.len()).filter(is_walked).collect();
-    // The words of an operand's strides.
-    let stride = |i: usize| axes + 2 * rank + rank * walked.iter().position(|&w| w == i).unwrap_or(0);
-    // A product of 32-bit numbers is one instruction.
-    let factor =
-        |word: String| if form.long { format!("(int64){word}") } else { format!("(int64)(int32){word}") };
-    let number = |n: &str| if form.long { format!("(int64){n}") } else { format!("(int64)(int32){n}") };
-    let _ =
-        writeln!(t, "  const uint64 first = (uint64)blockIdx.x * {} + threadIdx.x * {v};", THREADS * v * u);
-    arrays(p, form, v * u, "  ", t);
-    let _ = write!(
-        t,
-        "#pragma unroll\n  for (int u = 0; u < {u}; ++u) {{\n    const uint64 at = first + u * {};\n    \
-         if (at < n) {{\n      {index} rest = ({index})at;\n",
-        THREADS * v
-    );
-    for &i in &walked {
-        let _ = writeln!(t, "      int64 o{i} = 0;");
-    }
-    if rank > 1 {
-        let _ = write!(
-            t,
-            "#pragma unroll {}\n      for (int a = {}; a > 0; --a) {{\n        \
-             const {index} q = divide_by<{index}>(rest, r + {axes} + 2 * a);\n        \
-             const {index} m = rest - q * ({index})r[{axes} + 2 * a];\n        rest = q;\n",
-            if rank <= 8 { rank } else { 1 },
-            rank - 1
-        );
-        for &i in &walked {
-            let _ =
-                writeln!(t, "        o{i} += {} * {};", number("m"), factor(format!("r[{} + a]", stride(i))));
-        }
-        t.push_str("      }\n");
-    }
-    for &i in &walked {
-        let _ = writeln!(t, "      o{i} += {} * {};", number("rest"), factor(format!("r[{}]", stride(i))));
-    }
-    for i in 0..p.inputs.len() {
-        let (how, loose) = form.inputs[i];
-        let one = if loose { "read_loose" } else { "read_one" };
-        let _ = match how {
-            Access::One => Ok(()),
-            Access::Linear(_) if loose => writeln!(
-                t,
-                "      for (int e = 0; e < {v}; ++e) a{i}[u * {v} + e] = read_loose(p{i} + at + e);"
-            ),
-            Access::Linear(w) => writeln!(t, "      read<{v}, {w}>(a{i} + u * {v}, p{i} + at);"),
-            Access::Unit(w) => writeln!(t, "      read<{v}, {w}>(a{i} + u * {v}, p{i} + o{i});"),
-            Access::Constant => writeln!(
-                t,
-                "      {{\n        const {} c = {one}(p{i} + o{i});\n#pragma unroll\n        \
-                 for (int e = 0; e < {v}; ++e) a{i}[u * {v} + e] = c;\n      }}",
-                stored(p.regs[i].dtype)
-            ),
-            Access::Apart => writeln!(
-                t,
-                "#pragma unroll\n      for (int e = 0; e < {v}; ++e) a{i}[u * {v} + e] = \
-                 {one}(p{i} + o{i} + e * (int64)r[{}]);",
-                stride(i) + rank - 1
-            ),
-        };
-    }
-    let _ = write!(
-        t,
-        "    }}\n  }}\n#pragma unroll\n  for (int u = 0; u < {u}; ++u) {{\n    const uint64 at = first + u * {};\n    \
-         if (at < n) {{\n#pragma unroll\n      for (int e = 0; e < {v}; ++e) {{\n        {}\n      }}\n",
-        THREADS * v,
-        call(p, form, &format!("u * {v} + e"))
-    );
-    for (k, _) in full_outputs(p) {
-        let _ = writeln!(t, "      write<{v}, {}>(q{k} + at, b{k} + u * {v});", form.outputs[k]);
-    }
-    t.push_str("    }\n  }\n");
-    let _ = element;
 }

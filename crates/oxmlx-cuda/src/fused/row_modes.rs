@@ -98,16 +98,22 @@ impl Writer<'_> {
         reads.retain(|&r| self.is_loaded(r));
         reads.sort_unstable();
         reads.dedup();
-        let threads = if self.form.lanes > 0 { self.form.lanes.to_string() } else { "blockDim.x".into() };
-        let unroll = match p.weight {
-            ..=8 if stores.is_empty() => 4,
-            ..=64 => 2,
+        let threads = self.form.threads;
+        // Loads of several chunks are under way at once, but none passes a store.
+        let unroll = match (p.weight, stores.is_empty()) {
+            (..=32, true) => 4,
+            (..=100, true) | (..=32, false) => 2,
             _ => 1,
+        };
+        let left = if self.form.whole {
+            format!("constexpr int32 left = {CHUNK}")
+        } else {
+            "const int64 left = end - c".into()
         };
         let _ = write!(
             self.t,
-            "#pragma unroll {unroll}\n  for (int64 c = {from} + (int64)t * {CHUNK}; c < end; c += (int64){threads} * {CHUNK}) {{\n    \
-             const int64 left = end - c;\n    (void)left;\n"
+            "#pragma unroll {unroll}\n  for (int64 c = {from} + (int64)t * {CHUNK}; c < end; \
+             c += {threads} * {CHUNK}) {{\n    {left};\n    (void)left;\n"
         );
         for &r in &reads {
             self.line(format!("    {} a{r}[{CHUNK}];", stored(p.dtype(r))));

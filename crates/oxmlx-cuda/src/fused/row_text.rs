@@ -110,7 +110,7 @@ impl Writer<'_> {
         }
         match (form.mode, form.lanes) {
             (Mode::Split, _) => self.line(
-                "  const uint32 t = threadIdx.x;\n  const uint64 row = blockIdx.x / r[2], part = blockIdx.x % r[2];\n  \
+                "  const uint32 t = threadIdx.x;\n  const uint32 parts = (uint32)r[2];\n  const uint64 row = blockIdx.x / parts, part = blockIdx.x % parts;\n  \
                  if (row >= rows) return;\n  constexpr bool active = true;",
             ),
             (_, 0) => self.line(

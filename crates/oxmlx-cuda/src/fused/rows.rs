@@ -107,6 +107,8 @@ pub(super) struct Form {
     pub lanes: usize,
     /// Threads of a block, at most.
     pub bound: usize,
+    /// Threads of a segment, where rows are walked; else any number.
+    pub threads: usize,
     /// Whether rows end with a chunk.
     pub whole: bool,
     /// Readings of operands, and whether their elements may lie at any address.
@@ -160,7 +162,8 @@ pub(super) fn encode<'a>(
         }
         (false, _) => Mode::Walk { many },
     };
-    let form = Form { mode, lanes, bound, whole, inputs, outputs };
+    let threads = if matches!(mode, Mode::Kept(_)) { 0 } else { division.threads };
+    let form = Form { mode, lanes, bound, threads, whole, inputs, outputs };
     let grid = match mode {
         Mode::Split => Grid::line(bucket(rows * division.segments), 1024),
         _ if lanes > 0 => Grid::line(bucket(rows).div_ceil(THREADS / lanes), THREADS as u32),

@@ -4,6 +4,7 @@ mod block;
 mod copy;
 mod create;
 mod index;
+mod matmul;
 mod reduce;
 
 use crate::symbols::Symbol;
@@ -48,6 +49,7 @@ pub(crate) fn all() -> Vec<Symbol> {
     copy::add(&mut all);
     create::add(&mut all);
     index::add(&mut all);
+    matmul::add(&mut all);
     reduce::add(&mut all);
     all
 }

@@ -8,6 +8,15 @@ use oxmlx_types::{Dtype, Scalar};
 const OPS: [ReduceOp; 6] =
     [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min, ReduceOp::All, ReduceOp::Any];
 
+/// Whether the engine asks for this: it sums narrow integers in 32 bits and makes truths bools first.
+fn asked_for(op: ReduceOp, dtype: Dtype) -> bool {
+    match op {
+        ReduceOp::Sum | ReduceOp::Prod => dtype == Dtype::Bool || dtype.size() > 2 || dtype.is_inexact(),
+        ReduceOp::All | ReduceOp::Any => dtype == Dtype::Bool,
+        ReduceOp::Max | ReduceOp::Min => true,
+    }
+}
+
 /// Values whose products stay small and exact.
 fn tame(dtype: Dtype, shape: &[usize]) -> Array {
     Array::of(dtype, shape, |i| {
@@ -22,7 +31,7 @@ fn tame(dtype: Dtype, shape: &[usize]) -> Array {
 #[test]
 fn axes_types_and_layouts() {
     for dtype in Dtype::ALL {
-        for op in OPS {
+        for op in OPS.into_iter().filter(|&op| asked_for(op, dtype)) {
             for axes in [&[0u8][..], &[1], &[2], &[0, 1], &[0, 2], &[1, 2], &[0, 1, 2]] {
                 for a in layouts(dtype, &[5, 8, 16], 1) {
                     if op == ReduceOp::Prod && dtype.is_inexact() {
@@ -41,10 +50,17 @@ fn axes_types_and_layouts() {
 
 #[test]
 fn long_and_few() {
-    for dtype in [Dtype::Float32, Dtype::Bfloat16, Dtype::Int8, Dtype::Float64, Dtype::Complex64] {
-        for op in [ReduceOp::Sum, ReduceOp::Max, ReduceOp::All] {
+    let dtypes =
+        [Dtype::Float32, Dtype::Bfloat16, Dtype::Int8, Dtype::Float64, Dtype::Complex64, Dtype::Bool];
+    for dtype in dtypes {
+        let ops = [ReduceOp::Sum, ReduceOp::Max, ReduceOp::All];
+        for op in ops.into_iter().filter(|&op| asked_for(op, dtype)) {
             for (shape, axes) in [
                 (&[6000, 40][..], &[0u8][..]),
+                (&[256, 32], &[0]),
+                (&[1000, 260], &[0]),
+                (&[2048, 33], &[0]),
+                (&[9000, 700], &[0]),
                 (&[6000, 3], &[0]),
                 (&[3, 9000], &[1]),
                 (&[2, 3000, 5], &[0, 1]),
@@ -61,7 +77,7 @@ fn long_and_few() {
 #[test]
 fn nothing_to_fold() {
     for dtype in [Dtype::Bool, Dtype::Float32, Dtype::Int16, Dtype::Float16, Dtype::Complex64] {
-        for op in OPS {
+        for op in OPS.into_iter().filter(|&op| asked_for(op, dtype)) {
             check_reduce(op, &[0], &Array::noise(dtype, &[0, 5], 1), Match::Exact);
             check_reduce(op, &[1], &Array::noise(dtype, &[5, 0], 1), Match::Exact);
             check_reduce(op, &[0], &Array::noise(dtype, &[1, 5], 1), Match::Exact);

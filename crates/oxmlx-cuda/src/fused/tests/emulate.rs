@@ -81,7 +81,7 @@ impl Machine {
             self.texts.insert(kernel.name.clone(), text.clone());
             self.jobs.push(Job {
                 name: kernel.name.clone(),
-                together: group.row_axes > 0,
+                together: group.row_axes > 0 || text.contains("__syncthreads"),
                 grid: *grid,
                 words: words.collect(),
             });

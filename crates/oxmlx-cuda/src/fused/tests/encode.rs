@@ -48,9 +48,10 @@ fn few_long_rows_are_cut() {
                 d.segments * d.segment >= len && (d.segments - 1) * d.segment < len,
                 "{rows} x {len}: {d:?}"
             );
-            assert!(d.segments == 1 || d.segment % 4096 == 0 && d.threads == 1024);
+            assert!(d.segments == 1 || d.segment.is_multiple_of(4096) && d.threads == 1024);
             assert!(
-                d.threads <= 32 && d.threads.is_power_of_two() || d.threads % 32 == 0 && d.threads <= 1024
+                d.threads <= 32 && d.threads.is_power_of_two()
+                    || d.threads.is_multiple_of(32) && d.threads <= 1024
             );
         }
     }

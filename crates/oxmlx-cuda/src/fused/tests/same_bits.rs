@@ -377,6 +377,13 @@ fn small_groups() {
 }
 
 #[test]
+fn across() {
+    let shapes: &[&[usize]] =
+        &[&[70, 64], &[33, 100], &[3, 40, 50], &[2, 65, 3, 33], &[40, 2, 70], &[64, 5, 2, 32]];
+    run_cases("across", 19, 60, shapes);
+}
+
+#[test]
 fn long_rows() {
     let shapes: &[&[usize]] = &[
         &[3, 4095],
