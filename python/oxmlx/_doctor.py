@@ -100,6 +100,8 @@ def gpu_rows(report: dict) -> tuple[list[tuple[str, str]], list[str]]:
 def _self_tests(mx) -> list[tuple[str, str]]:
     """One small program a device."""
     devices = [mx.Device(mx.cpu, 0)] + [mx.Device(mx.gpu, i) for i in range(mx.device_count(mx.gpu))]
+    if mx.default_device() not in devices:  # OXMLX_DEVICE asks for what is not there
+        devices.append(mx.default_device())
     found = []
     for device in devices:
         try:

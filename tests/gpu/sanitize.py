@@ -113,7 +113,7 @@ def main() -> int:
     parser.add_argument("--shards", type=int, default=3, help="processes a tool")
     parser.add_argument("--keep", help="a folder for logs")
     parser.add_argument("--only", default="", help="a regular expression that chooses cases")
-    parser.add_argument("--sanitizer", default=os.environ.get("COMPUTE_SANITIZER", "compute-sanitizer"))
+    parser.add_argument("--sanitizer", default=os.environ.get("COMPUTE_SANITIZER") or "compute-sanitizer")
     parser.add_argument("--options", default="", help="more options for the sanitizer")
     parser.add_argument("--plan", help=argparse.SUPPRESS)
     parser.add_argument("--run", help=argparse.SUPPRESS)

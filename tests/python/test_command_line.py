@@ -94,6 +94,20 @@ REPORT = {
 }
 
 
+def test_a_gpu_that_was_asked_for_and_is_not_there(monkeypatch):
+    """Not the CPU instead: the first eval says so, and the doctor why."""
+    monkeypatch.setenv("OXMLX_DEVICE", "gpu")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    code = "import oxmlx.core as mx; print(mx.default_device(), mx.get_active_memory()); mx.eval(mx.ones(3))"
+    done = python("-c", code, check=False)
+    assert done.returncode == 1 and done.stdout == "Device(gpu, 0) 0\n"
+    assert "There is no Device(gpu, 0)" in done.stderr and "oxmlx doctor" in done.stderr
+    done = python("-m", "oxmlx", "doctor", check=False)
+    assert done.returncode == 1 and "FAILED" in done.stdout
+    monkeypatch.setenv("OXMLX_DEVICE", "")
+    assert python("-c", "import oxmlx.core as mx; print(mx.default_device())").stdout == "Device(cpu, 0)\n"
+
+
 def test_doctor_says_what_to_install():
     rows, advice = gpu_rows(REPORT)
     rows = dict(rows)

@@ -2,7 +2,11 @@
 the same bits however a program is run.
 """
 
+import json
 import os
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -187,6 +191,26 @@ def test_plans_are_dumped_as_text(tmp_path):
     python("import oxmlx.core as mx; mx.eval(mx.exp(mx.ones((3,))) * 2)", OXMLX_DUMP_PLAN=str(tmp_path))
     (plan,) = tmp_path.glob("plan-*.txt")
     assert "Exp" in plan.read_text()
+
+
+def test_a_trace_is_written(tmp_path):
+    """Whole after each event, so that a crash leaves it readable; a second process writes another file."""
+    path = tmp_path / "trace.json"
+    work = "import os, signal, oxmlx.core as mx\n" + "mx.eval(mx.tanh(mx.ones((100_000,)) * 2).sum())\n" * 3
+    other = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}])\n"
+    code = work + other + "os.kill(os.getpid(), signal.SIGKILL)"
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "OXMLX_TRACE": str(path)})
+    assert done.returncode == -signal.SIGKILL
+    files = sorted(tmp_path.iterdir())
+    assert len(files) == 2 and path in files
+    for file in files:
+        events = [e for e in json.loads(file.read_text()) if e["ph"] == "X"]
+        names = [e["name"] for e in events]
+        assert {"plan", "lower", "bind", "run"} <= set(names)
+        assert names.count("plan") == names.count("lower") == 1 and names.count("run") == 3
+        for e in events:
+            assert {"pid", "tid", "ts", "dur", "args"} <= set(e) and e["dur"] >= 0
+        assert {e["args"]["steps"] for e in events if e["name"] == "run"} != {""}
 
 
 def test_an_eval_inside_a_transform_cuts_no_gradient():

@@ -334,7 +334,7 @@ def train_for(steps):
 
 
 def test_training_grows_nothing():
-    train_for(int(os.environ.get("OXMLX_TEST_STEPS", "4000")))
+    train_for(int(os.environ.get("OXMLX_TEST_STEPS") or "4000"))
 
 
 @pytest.mark.long

@@ -36,10 +36,10 @@ pub fn compile(root: &Path, archs: Option<&str>) -> Result<String, String> {
         None => RELEASE.to_vec(),
     };
     let nvcc = nvcc::Nvcc::find().ok_or("There is no nvcc: name one with OXMLX_NVCC, or put it on PATH.")?;
-    let folder = match std::env::var_os("OXMLX_KERNEL_CACHE") {
+    let folder = match std::env::var_os("OXMLX_KERNEL_CACHE").filter(|v| !v.is_empty()) {
         Some(folder) => PathBuf::from(folder),
         None => {
-            let target = std::env::var_os("CARGO_TARGET_DIR");
+            let target = std::env::var_os("CARGO_TARGET_DIR").filter(|v| !v.is_empty());
             target.map_or_else(|| root.join("target"), PathBuf::from).join("oxmlx-packs")
         }
     };

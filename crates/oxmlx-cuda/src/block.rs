@@ -44,7 +44,8 @@ pub(crate) fn any_is_generated<'a>(mut kernels: impl Iterator<Item = &'a Kernel>
 /// Writes a packed kernel's name to the file that `OXMLX_TRACE_KERNELS` names, for tests of completeness.
 pub(crate) fn note(kernel: &Kernel) {
     static FILE: std::sync::OnceLock<Option<std::path::PathBuf>> = std::sync::OnceLock::new();
-    let file = FILE.get_or_init(|| std::env::var_os("OXMLX_TRACE_KERNELS").map(Into::into));
+    let file = FILE
+        .get_or_init(|| std::env::var_os("OXMLX_TRACE_KERNELS").filter(|v| !v.is_empty()).map(Into::into));
     if let (Some(file), Origin::Symbol(symbol)) = (file, &kernel.origin)
         && let Ok(mut f) = std::fs::OpenOptions::new().create(true).append(true).open(file)
     {

@@ -7,7 +7,8 @@ use crate::staging::{self, Staging};
 use oxmlx_core::Primitive;
 use oxmlx_core::backend::{Address, Backend, Bindings, Event, Executable, Remote, Residency};
 use oxmlx_core::plan::Plan;
-use oxmlx_core::runtime::stats;
+use oxmlx_core::runtime::profile::Span;
+use oxmlx_core::runtime::{profile, stats};
 use oxmlx_types::{Device, DeviceKind, Dtype, Error, ErrorKind, Result, Scalar, Stream};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
@@ -147,6 +148,11 @@ impl StreamState {
     }
 }
 
+/// The time that the host spends on a copy; the copy itself comes when it is the stream's turn.
+fn copy(name: &'static str, bytes: usize, stream: Stream) -> Span {
+    profile::span("copy", name).number("bytes", bytes).number("stream", stream.index as usize)
+}
+
 impl Residency for Gpu {
     fn allocate(&self, bytes: usize, stream: Stream) -> Result<Address> {
         let state = self.stream(stream)?;
@@ -203,6 +209,7 @@ impl Remote for Gpu {
     fn upload(&self, from: &[u8], to: Address, stream: Stream) -> Result<Arc<dyn Event>> {
         let state = self.stream(stream)?;
         stats::UPLOADED.add(from.len() as u64);
+        let _span = copy("copy to the device", from.len(), stream);
         staging::upload(&self.shared()?, from, to.0 as u64, state.handle)?;
         self.copy_event(state.handle)
     }
@@ -216,6 +223,7 @@ impl Remote for Gpu {
     ) -> Result<Arc<dyn Event>> {
         let state = self.stream(stream)?;
         stats::UPLOADED.add(bytes as u64);
+        let _span = copy("copy to the device (pinned)", bytes, stream);
         self.driver.copy_in(from.0, to.0 as u64, bytes, state.handle)?;
         self.copy_event(state.handle)
     }
@@ -223,6 +231,7 @@ impl Remote for Gpu {
     fn download(&self, from: Address, to: Address, bytes: usize, stream: Stream) -> Result<Arc<dyn Event>> {
         let state = self.stream(stream)?;
         stats::DOWNLOADED.add(bytes as u64);
+        let _span = copy("copy to the host", bytes, stream);
         self.driver.copy_out(from.0 as u64, to.0, bytes, state.handle)?;
         self.copy_event(state.handle)
     }
@@ -236,6 +245,7 @@ impl Remote for Gpu {
         stream: Stream,
     ) -> Result<Arc<dyn Event>> {
         let state = self.stream(stream)?;
+        let _span = copy("copy between devices", bytes, stream).number("from", device.index.into());
         self.driver.copy_peer(device.index, from.0 as u64, to.0 as u64, bytes, state.handle)?;
         self.copy_event(state.handle)
     }

@@ -13,9 +13,9 @@ use crate::order::Uses;
 use crate::record::{Call, Encoding, Gemm, Grid, Kernel, Operand, Word};
 use crate::{block, many, order, structured};
 use oxmlx_core::backend::{Bindings, Event, Executable};
-use oxmlx_core::plan::{Home, Instr, Plan, Step, ValueId};
+use oxmlx_core::plan::{Home, Plan, Step, ValueId};
 use oxmlx_core::primitive::Op;
-use oxmlx_core::runtime::stats;
+use oxmlx_core::runtime::{profile, stats};
 use oxmlx_types::{Result, Stream};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -157,7 +157,7 @@ impl Lowered {
             runs,
             placed,
             instances: Mutex::default(),
-            what: Arc::new(move || describe(&described)),
+            what: Arc::new(move || described.summary()),
         })
     }
 
@@ -220,34 +220,6 @@ impl Drop for Lowered {
             }
         }
     }
-}
-
-fn instruction_name(i: &Instr) -> &'static str {
-    match i {
-        Instr::Unary { op, .. } => op.name(),
-        Instr::Binary { op, .. } => op.name(),
-        Instr::Select { .. } => "where",
-        Instr::Cast { .. } => "astype",
-        Instr::Reduce { op, .. } => op.name(),
-    }
-}
-
-/// What a plan does, for error messages.
-fn describe(plan: &Plan) -> String {
-    let names: Vec<String> = plan
-        .steps
-        .iter()
-        .take(12)
-        .map(|s| match s {
-            Step::Group(g) => {
-                let ops: Vec<&str> = g.instrs.iter().take(6).map(instruction_name).collect();
-                format!("({})", ops.join(" "))
-            }
-            Step::Op { op, .. } => oxmlx_core::Primitive::Op(op.clone()).name().into(),
-            Step::Reduce { op, .. } => op.name().into(),
-        })
-        .collect();
-    names.join(", ")
 }
 
 fn root(plan: &Plan, mut v: ValueId) -> Root {
@@ -415,6 +387,7 @@ impl Run<'_> {
     /// Adds a recipe for the layouts of this run.
     fn encode(&self, instance: &mut Instance) -> Result<usize> {
         stats::ENCODINGS.add(1);
+        let _span = profile::span("host", "encode").number("steps", self.lowered.plan.steps.len());
         let mut e = Encoding::default();
         let mut parts = Vec::new();
         let mut i = 0;
@@ -589,12 +562,15 @@ impl Run<'_> {
         if let Some(at) = found {
             instance.graphs[at].used = instance.clock;
             stats::GRAPH_LAUNCHES.add(1);
+            let _span = profile::span("launch", "launch graph").number("kernels", calls.len());
             return self.launch(&instance.graphs[at], &instance.words, total);
         }
         let variants = instance.graphs.iter().filter(|g| g.puts == puts && same(g)).count();
         if recipe.runs < 2 || variants >= MAX_VARIANTS {
+            let _span = profile::span("launch", "launch").number("kernels", calls.len());
             return self.direct(recipe, None, &instance.words, total);
         }
+        let _span = profile::span("launch", "capture and launch graph").number("kernels", calls.len());
         // The workspace and the kernels that the capture needs are made before it begins.
         if !addresses.is_empty() {
             self.state.workspace(driver)?;

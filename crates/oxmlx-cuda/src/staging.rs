@@ -5,6 +5,7 @@ use crate::clock::CopyEvent;
 use crate::device::Gpu;
 use crate::driver::StreamHandle;
 use oxmlx_core::backend::Event;
+use oxmlx_core::runtime::profile;
 use oxmlx_types::Result;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -54,6 +55,7 @@ impl Staging {
                 Some(piece) => {
                     drop(free);
                     if let Some(event) = &piece.busy {
+                        let _span = profile::span("wait", "wait for a staging piece");
                         while event.wait_a_while().transpose()?.is_none() {}
                     }
                     return Ok(piece);

@@ -65,7 +65,8 @@ fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
 }
 
 fn architectures() -> Result<Vec<u32>, String> {
-    let text = std::env::var("OXMLX_CUDA_ARCHS").unwrap_or_else(|_| "90".to_string());
+    let text = std::env::var("OXMLX_CUDA_ARCHS").ok().filter(|v| !v.trim().is_empty());
+    let text = text.unwrap_or_else(|| "90".to_string());
     let number =
         |s: &str| s.trim().parse().map_err(|_| format!("OXMLX_CUDA_ARCHS: {s:?} is no architecture"));
     text.split([',', ';', ' ']).filter(|s| !s.trim().is_empty()).map(number).collect()

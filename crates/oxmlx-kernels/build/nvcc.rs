@@ -23,7 +23,7 @@ impl Nvcc {
         if let Some(named) = std::env::var_os("OXMLX_NVCC").filter(|v| !v.is_empty()) {
             return if named == "none" { None } else { Nvcc::at(PathBuf::from(named)) };
         }
-        let homes = ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os);
+        let homes = ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os).filter(|h| !h.is_empty());
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
         let packaged = folders.iter().flat_map(|f| environments(&f.join("../lib")));

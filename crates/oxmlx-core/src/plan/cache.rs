@@ -7,7 +7,7 @@
 use super::{Arena, Graph, Plan, arena, dump, plan};
 use crate::backend::{self, Executable};
 use crate::runtime::program::Program;
-use crate::runtime::{settings, stats};
+use crate::runtime::{profile, settings, stats};
 use oxmlx_types::{Device, Result};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -103,14 +103,17 @@ pub(crate) fn find(program: &Program) -> Result<Found> {
 
 fn make(program: &Program) -> Result<Arc<Entry>> {
     stats::PLANS.add(1);
+    let span = profile::span("host", "plan").number("nodes", program.nodes.len());
     let graph = program.graph();
     let plan = Arc::new(plan(&graph));
+    drop(span.text("steps", || plan.summary()));
     if let Some(dir) = &settings::get().dump_plan {
         dump::write(dir, program.hash, &graph, &plan);
     }
     let device = program.stream.device;
     let backend = backend::backend(device)?;
     stats::LOWERINGS.add(1);
+    let _span = profile::span("host", "lower").number("steps", plan.steps.len());
     let executable = backend.lower(&plan)?;
     let bytes = 2 * graph.bytes() + executable.bytes() + size_of::<Entry>();
     Ok(Arc::new(Entry {

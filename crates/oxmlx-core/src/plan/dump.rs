@@ -1,6 +1,6 @@
 //! Plans as text, for people: `OXMLX_DUMP_PLAN=dir` writes one file a plan.
 
-use super::{Graph, Home, Plan, Step};
+use super::{Graph, Home, Instr, Plan, Step};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -46,6 +46,31 @@ pub fn text(graph: &Graph, plan: &Plan) -> String {
         }
     }
     out
+}
+
+impl Plan {
+    /// The operations of the first dozen steps, for messages.
+    pub fn summary(&self) -> String {
+        let step = |s: &Step| match s {
+            Step::Group(g) => {
+                let ops: Vec<&str> = g.instrs.iter().take(6).map(name).collect();
+                format!("({})", ops.join(" "))
+            }
+            Step::Op { op, .. } => crate::Primitive::Op(op.clone()).name().into(),
+            Step::Reduce { op, .. } => op.name().into(),
+        };
+        self.steps.iter().take(12).map(step).collect::<Vec<String>>().join(", ")
+    }
+}
+
+fn name(i: &Instr) -> &'static str {
+    match i {
+        Instr::Unary { op, .. } => op.name(),
+        Instr::Binary { op, .. } => op.name(),
+        Instr::Select { .. } => "where",
+        Instr::Cast { .. } => "astype",
+        Instr::Reduce { op, .. } => op.name(),
+    }
 }
 
 fn home(plan: &Plan, v: super::ValueId) -> String {

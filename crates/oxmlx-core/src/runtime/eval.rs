@@ -10,7 +10,7 @@ use crate::plan::{Plan, cache};
 use crate::runtime::binder::{self, Binding};
 use crate::runtime::memory::Buffer;
 use crate::runtime::program::{self, Claimed, Gathered, Program};
-use crate::runtime::{settings, stats, stream};
+use crate::runtime::{profile, settings, stats, stream};
 use oxmlx_types::{Device, Error, ErrorKind, Result, Stream};
 use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
@@ -53,6 +53,7 @@ impl Run {
 
     /// Waits for somebody else's run: an interrupt ends the waiting, not the run.
     fn wait_for_other(&self) -> Result<()> {
+        let _span = profile::span("wait", "wait for another eval");
         loop {
             if let Some(outcome) = self.wait_a_while() {
                 return outcome;
@@ -78,6 +79,7 @@ impl Run {
 
     /// Waits for the end; an interrupt cancels the run.
     fn wait(&self) -> Result<()> {
+        let _span = (!self.is_done()).then(|| profile::span("wait", "wait"));
         loop {
             if let Some(outcome) = self.wait_a_while() {
                 return outcome;
@@ -140,6 +142,7 @@ pub(crate) fn wait_on(event: &dyn Event, poll: &dyn Fn() -> Result<()>) -> Resul
     if event.is_done() && !event.as_any().is::<Run>() {
         return event.wait_a_while().unwrap_or(Ok(()));
     }
+    let _span = profile::span("wait", "wait");
     loop {
         if let Some(outcome) = event.wait_a_while() {
             return outcome;
@@ -360,6 +363,7 @@ fn prepare(piece: Vec<Claimed>, run: &Arc<Run>) -> Result<Work> {
     stats::PROGRAMS.add(1);
     stats::PROGRAM_NODES.add(program.nodes.len() as u64);
     let bound = cache::find(&program).and_then(|found| {
+        let _span = profile::span("host", "bind").number("values", found.plan.homes.len());
         let binding = binder::bind(&program, &found.plan, &found.arena)?;
         Ok((found, binding))
     });
@@ -514,7 +518,13 @@ fn run_steps(work: &mut Work, arena: &mut Option<Buffer>) -> Result<()> {
         mirrors: &mirrors,
     };
     stats::KERNELS.add(work.plan.steps.len() as u64);
+    let span = profile::span("run", "run")
+        .text("device", || stream.device.to_string())
+        .number("stream", stream.index as usize)
+        .number("nodes", work.program.nodes.len())
+        .text("steps", || work.plan.summary());
     let done = backend::backend(stream.device)?.run(&*work.executable, &bindings, stream, &poll)?;
+    drop(span);
     if stream.device != Device::CPU {
         for buffer in &binding.owned {
             buffer.renew();

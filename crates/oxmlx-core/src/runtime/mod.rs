@@ -4,6 +4,7 @@ pub mod binder;
 pub mod eval;
 #[allow(unsafe_code)]
 pub mod memory;
+pub mod profile;
 pub mod program;
 pub mod settings;
 pub mod stats;

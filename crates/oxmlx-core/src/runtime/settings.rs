@@ -14,6 +14,8 @@ pub struct Settings {
     pub dump_plan: Option<PathBuf>,
     /// `OXMLX_MEMORY_LIMIT`: bytes, with an optional K, M, G or T.
     pub memory_limit: Option<usize>,
+    /// `OXMLX_TRACE=file.json`: what is done is written there, with its times.
+    pub trace: Option<PathBuf>,
     /// `OXMLX_POISON=1`: fresh and freed memory of devices is filled with NaNs.
     pub poison: bool,
     /// `OXMLX_DEVICE=cpu` or `gpu`: the default device; a GPU, where there is one, if it isn't set.
@@ -29,12 +31,14 @@ static COMPILE_DISABLED: AtomicBool = AtomicBool::new(false);
 pub fn get() -> &'static Settings {
     SETTINGS.get_or_init(|| {
         let on = |name: &str| std::env::var(name).is_ok_and(|v| !v.is_empty() && v != "0");
+        let path = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         let bytes = |name: &str| std::env::var(name).ok().and_then(|v| parse_bytes(&v));
         COMPILE_DISABLED.store(on("MLX_DISABLE_COMPILE"), Relaxed);
         Settings {
             eager: on("OXMLX_EAGER") || on("OXMLX_CHECK_NANS"),
             check_nans: on("OXMLX_CHECK_NANS"),
-            dump_plan: std::env::var_os("OXMLX_DUMP_PLAN").filter(|v| !v.is_empty()).map(PathBuf::from),
+            dump_plan: path("OXMLX_DUMP_PLAN"),
+            trace: path("OXMLX_TRACE"),
             memory_limit: bytes("OXMLX_MEMORY_LIMIT"),
             poison: on("OXMLX_POISON"),
             device: match std::env::var("OXMLX_DEVICE").unwrap_or_default().to_ascii_lowercase().as_str() {

@@ -6,7 +6,7 @@
 
 use crate::backend;
 use crate::runtime::memory::Buffer;
-use crate::runtime::stats;
+use crate::runtime::{profile, stats};
 use oxmlx_types::{Device, DeviceKind, Result, Stream};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::cell::Cell;
@@ -83,14 +83,18 @@ impl Drop for Defaults {
 /// `None` until somebody asks: looking for a GPU takes time.
 static DEFAULT_DEVICE: Mutex<Option<Device>> = Mutex::new(None);
 
-/// The device that new work goes to: the first GPU, where there is one and nobody has said otherwise.
+/// The device that new work goes to: the first GPU, where there is one and nobody has said otherwise. Who asked for
+/// a GPU gets it also where there is none, so that the first operation says so.
 pub fn default_device() -> Device {
     if let Some(device) = *DEFAULT_DEVICE.lock() {
         return device;
     }
     let gpu = Device { kind: DeviceKind::Gpu, index: 0 };
-    let wants_cpu = super::settings::get().device == Some(DeviceKind::Cpu);
-    let device = if !wants_cpu && backend::backend(gpu).is_ok() { gpu } else { Device::CPU };
+    let device = match super::settings::get().device {
+        Some(DeviceKind::Gpu) => gpu,
+        None if backend::backend(gpu).is_ok() => gpu,
+        Some(DeviceKind::Cpu) | None => Device::CPU,
+    };
     *DEFAULT_DEVICE.lock().get_or_insert(device)
 }
 
@@ -210,6 +214,7 @@ impl StreamState {
     /// its place and before it can run.
     pub fn enqueue(self: &Arc<Self>, job: Job, placed: impl FnOnce()) {
         let mut q = self.queue.lock();
+        let _span = (q.jobs.len() >= RUN_AHEAD).then(|| profile::span("wait", "wait for room in the queue"));
         while q.jobs.len() >= RUN_AHEAD {
             stats::WAITS.add(1);
             self.changed.wait(&mut q);
@@ -278,12 +283,14 @@ impl StreamState {
 
     /// Waits until everything queued so far has run; `poll` is called every 20 ms.
     pub fn synchronize(&self, poll: &dyn Fn() -> Result<()>) -> Result<()> {
+        let mut span = None;
         loop {
             {
                 let mut q = self.queue.lock();
                 if !q.running && q.jobs.is_empty() {
                     return Ok(());
                 }
+                span.get_or_insert_with(|| profile::span("wait", "synchronize"));
                 stats::WAITS.add(1);
                 self.changed.wait_for(&mut q, std::time::Duration::from_millis(20));
             }

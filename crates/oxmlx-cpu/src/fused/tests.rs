@@ -360,7 +360,7 @@ fn digest() -> u64 {
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
     let mine = format!("digest {:x}", digest());
-    if std::env::var_os("OXMLX_DIGEST").is_some() {
+    if std::env::var_os("OXMLX_DIGEST").is_some_and(|v| !v.is_empty()) {
         println!("{mine}");
         return;
     }

@@ -4,6 +4,7 @@
 //! Nothing is linked. A library is opened by its full path first, so that the bindings, which know names only,
 //! find it among the loaded ones.
 
+use libloading::os::unix::{RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 use oxmlx_types::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
@@ -62,6 +63,7 @@ impl Library {
         for major in MAJORS {
             let file = format!("lib{}.so.{major}", self.name);
             if let Some(path) = loaded(&file) {
+                path.parent().into_iter().for_each(|folder| self.open_companions(folder));
                 return Ok(path);
             }
         }
@@ -71,7 +73,8 @@ impl Library {
                 let path = folder.join(format!("lib{}.so.{major}", self.name));
                 if path.exists() {
                     tried += 1;
-                    if open(&path) {
+                    self.open_companions(&folder);
+                    if open(&path, RTLD_LOCAL) {
                         return Ok(path);
                     }
                 }
@@ -79,18 +82,29 @@ impl Library {
         }
         for major in MAJORS {
             let file = PathBuf::from(format!("lib{}.so.{major}", self.name));
-            if open(&file) {
+            if open(&file, RTLD_LOCAL) {
                 return Ok(file);
             }
         }
         Err(if tried > 0 { "what is there can't be opened".into() } else { "nothing is there".into() })
     }
+
+    /// Opens what the library will ask the linker for by name alone, which doesn't look in the library's own folder.
+    fn open_companions(&self, folder: &Path) {
+        let Ok(entries) = std::fs::read_dir(folder) else { return };
+        let prefix = format!("lib{}-builtins.so.", self.name);
+        for file in entries.filter_map(|e| Some(e.ok()?.file_name())) {
+            if file.to_string_lossy().starts_with(&prefix) {
+                open(&folder.join(file), RTLD_GLOBAL);
+            }
+        }
+    }
 }
 
 /// Opens a library and leaves it open.
-fn open(path: &Path) -> bool {
+fn open(path: &Path, scope: std::ffi::c_int) -> bool {
     // SAFETY: the libraries' initialisers are those of NVIDIA's, made to be loaded so.
-    match unsafe { libloading::Library::new(path) } {
+    match unsafe { libloading::os::unix::Library::open(Some(path), RTLD_NOW | scope) } {
         Ok(library) => {
             std::mem::forget(library);
             true
@@ -115,7 +129,7 @@ fn folders(package: &str) -> Vec<PathBuf> {
         all.push(nvidia.join(package).join("lib"));
     }
     for variable in ["CUDA_HOME", "CUDA_PATH"] {
-        if let Some(home) = std::env::var_os(variable) {
+        if let Some(home) = std::env::var_os(variable).filter(|v| !v.is_empty()) {
             all.push(PathBuf::from(home).join("lib64"));
         }
     }

@@ -6,7 +6,7 @@
 
 use super::library::NVRTC;
 use cudarc::nvrtc::sys;
-use oxmlx_core::runtime::stats;
+use oxmlx_core::runtime::{profile, stats};
 use oxmlx_types::{Error, ErrorKind, Result};
 use std::ffi::{CStr, CString, c_char};
 use std::hash::{Hash, Hasher};
@@ -35,6 +35,7 @@ pub(super) fn compile(name: &str, text: &str, architecture: u32) -> Result<Vec<u
         return Ok(code);
     }
     stats::COMPILES.add(1);
+    let _span = profile::span("compile", "compile").text("kernel", || name.into());
     let code = compile_now(name, text, architecture)?;
     if let Some(file) = &file {
         store(file, &code);

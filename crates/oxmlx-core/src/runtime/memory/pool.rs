@@ -245,10 +245,15 @@ impl Pool {
     }
 }
 
+/// The default device, if it is there: one that was asked for by name may not be.
+fn device_in_use() -> Device {
+    let device = crate::runtime::stream::default_device();
+    if backend::backend(device).is_ok() { device } else { Device::CPU }
+}
+
 /// The pool that the counters and limits speak of: that of the default device.
 fn default_pool() -> &'static Mutex<Pool> {
-    let stream = Stream { index: NO_STREAM, device: crate::runtime::stream::default_device() };
-    pool(Place::of(stream))
+    pool(Place::of(Stream { index: NO_STREAM, device: device_in_use() }))
 }
 
 /// How the default device's memory is used now.
@@ -258,7 +263,7 @@ pub fn usage() -> Usage {
 
 /// How the pinned host memory of the default device is used now.
 pub fn pinned_usage() -> Usage {
-    let device = crate::runtime::stream::default_device();
+    let device = device_in_use();
     if device == Device::CPU { Usage::default() } else { pool(Place::pinned(device)).lock().usage }
 }
 

@@ -114,7 +114,7 @@ pub(super) fn rms_norm(d: Dtype) -> Group {
 fn check(name: &str, texts: Vec<(String, crate::record::Grid)>) -> Duration {
     let start = Instant::now();
     for (i, (text, _)) in texts.into_iter().enumerate() {
-        if let Some(folder) = std::env::var_os("OXMLX_TEXTS") {
+        if let Some(folder) = std::env::var_os("OXMLX_TEXTS").filter(|v| !v.is_empty()) {
             let file = std::path::Path::new(&folder).join(format!("{name}_{i}.cu").replace(' ', "_"));
             std::fs::write(file, &text).unwrap();
         }

@@ -90,7 +90,7 @@ impl Machine {
 
     /// Compiles and runs everything; the image is as the jobs left it. False where there is no emulator.
     pub fn run(&mut self, name: &str) -> bool {
-        let Some(folder) = std::env::var_os("OXMLX_EMULATE") else {
+        let Some(folder) = std::env::var_os("OXMLX_EMULATE").filter(|v| !v.is_empty()) else {
             println!("skipped: OXMLX_EMULATE names no folder");
             return false;
         };

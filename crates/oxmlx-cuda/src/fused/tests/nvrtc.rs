@@ -32,7 +32,7 @@ struct Nvrtc {
 fn nvrtc() -> Option<&'static Nvrtc> {
     static LIB: OnceLock<Option<Nvrtc>> = OnceLock::new();
     LIB.get_or_init(|| {
-        let path = CString::new(std::env::var("OXMLX_NVRTC").ok()?).ok()?;
+        let path = CString::new(std::env::var("OXMLX_NVRTC").ok().filter(|v| !v.is_empty())?).ok()?;
         // SAFETY: a library that the caller names; symbols have the types that NVRTC documents.
         unsafe {
             let lib = dlopen(path.as_ptr(), 2);
