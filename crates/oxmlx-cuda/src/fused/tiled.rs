@@ -79,8 +79,8 @@ pub(super) fn code(p: &Program, form: &Form, tile: &Tile, t: &mut String) {
     let _ = write!(
         t,
         "  if (blockIdx.x >= r[{}]) return;\n  const uint32 wide = (uint32)r[{head}], high = (uint32)r[{}];\n  \
-         uint32 rest = blockIdx.x / wide;\n  const int64 x0 = (int64)(blockIdx.x - rest * wide) * {SIDE};\n  \
-         const uint32 below = rest / high;\n  const int64 y0 = (int64)(rest - below * high) * {SIDE};\n  rest = below;\n  \
+         uint32 rest = blockIdx.x / wide;\n  const int64 left = (int64)(blockIdx.x - rest * wide) * {SIDE};\n  \
+         const uint32 below = rest / high;\n  const int64 top = (int64)(rest - below * high) * {SIDE};\n  rest = below;\n  \
          const int64 width = (int64)r[{}], height = (int64)r[{}];\n  \
          const int32 lane = threadIdx.x & 31, line = threadIdx.x >> 5;\n",
         head + 2,
@@ -115,13 +115,13 @@ pub(super) fn code(p: &Program, form: &Form, tile: &Tile, t: &mut String) {
     );
     let read = |i: usize| if form.inputs[i].1 { "read_loose" } else { "read_one" };
     t.push_str(&each);
-    t.push_str("    if (y0 + lane < height && x0 + j < width) {\n");
+    t.push_str("    if (top + lane < height && left + j < width) {\n");
     for (k, &i) in many.iter().enumerate().filter(|m| tile.through[*m.1]) {
-        let _ = writeln!(t, "      a{i}[i] = {}(p{i} + {});", read(i), at(k, "x0 + j", "y0 + lane"));
+        let _ = writeln!(t, "      a{i}[i] = {}(p{i} + {});", read(i), at(k, "left + j", "top + lane"));
     }
-    t.push_str("    }\n    if (x0 + lane < width && y0 + j < height) {\n");
+    t.push_str("    }\n    if (left + lane < width && top + j < height) {\n");
     for (k, &i) in many.iter().enumerate().filter(|m| !tile.through[*m.1]) {
-        let _ = writeln!(t, "      a{i}[i] = {}(p{i} + {});", read(i), at(k, "x0 + lane", "y0 + j"));
+        let _ = writeln!(t, "      a{i}[i] = {}(p{i} + {});", read(i), at(k, "left + lane", "top + j"));
     }
     t.push_str("    }\n  }\n");
     // All loads are under way before the first one is waited for.
@@ -131,13 +131,13 @@ pub(super) fn code(p: &Program, form: &Form, tile: &Tile, t: &mut String) {
     }
     t.push_str("  }\n  __syncthreads();\n");
     t.push_str(&each);
-    t.push_str("    if (x0 + lane < width && y0 + j < height) {\n");
+    t.push_str("    if (left + lane < width && top + j < height) {\n");
     for &i in many.iter().filter(|&&i| tile.through[i]) {
         let _ = writeln!(t, "      a{i}[i] = s{i}[lane][j];");
     }
     let _ = writeln!(t, "      {}", pointwise::call(p, form, "i"));
     for (k, _) in pointwise::full_outputs(p) {
-        let _ = writeln!(t, "      q{k}[{}] = b{k}[i];", at(many.len(), "x0 + lane", "y0 + j"));
+        let _ = writeln!(t, "      q{k}[{}] = b{k}[i];", at(many.len(), "left + lane", "top + j"));
     }
     t.push_str("    }\n  }\n");
 }
